@@ -1,0 +1,3 @@
+"""speccli: speculative decoding on vLLM, for people."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,5 @@
+"""`python -m speccli`."""
+
+from speccli.cli import main
+
+main()
