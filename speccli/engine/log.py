@@ -115,6 +115,7 @@ def own_logging_to(log: Path) -> None:
         logger = logging.getLogger(name)
         for old in list(logger.handlers):
             logger.removeHandler(old)
+            old.close()
         logger.addHandler(handler)
         logger.propagate = False
 

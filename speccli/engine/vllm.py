@@ -103,12 +103,8 @@ class VllmEngine:
             internal_id = self._engine.add_request(own_id, self._render(request), self._sampling(request))
         except _dead() as error:
             raise self._failed() from error
-        except (ValueError, TypeError) as error:
+        except _refusals() as error:
             return _one_line(error)
-        except Exception as error:
-            if _is_template_error(error):
-                return f"the chat template refuses these messages: {_one_line(error)}"
-            raise
         flying[own_id] = _Flight(request.id, internal_id)
         return None
 
@@ -264,10 +260,12 @@ def _dead() -> type[Exception]:
     return EngineDeadError  # type: ignore[no-any-return]
 
 
-def _is_template_error(error: Exception) -> bool:
+def _refusals() -> tuple[type[Exception], ...]:
+    """What vLLM raises where a request, not the engine, is at fault."""
     from jinja2 import TemplateError
+    from vllm.exceptions import VLLMClientError
 
-    return isinstance(error, TemplateError)
+    return (VLLMClientError, TemplateError, ValueError, TypeError)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,0 +1,57 @@
+# `make` alone lists what it can do. What it makes goes into .venv, .demo and the tools' caches; `make clean` removes it.
+# EXTRA, PYTHON and TORCH_CPU_INDEX are read by .ci/setup.py, from here or from the environment.
+
+BIN := .venv/bin
+
+.PHONY: help setup test check format demo bench-overhead clean FORCE
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'EXTRA=cpu|cuda         which vLLM (default: cuda where an NVIDIA device is seen)'
+	@echo 'PYTHON=python3.12      which Python carries .venv (default: the first of 3.11 to 3.14 on PATH)'
+	@echo 'TORCH_CPU_INDEX=URL    the second place to look for the CPU build of torch'
+
+setup: .venv/.installed ## make .venv and install speccli into it; at once if nothing changed
+
+# Any Python can run the script, and it finds the one that carries .venv. It decides by content whether there is anything to do; times would be wrong after each checkout.
+.venv/.installed: FORCE
+	@for python in python3 "$(PYTHON)" python3.11 python3.12 python3.13 python3.14; do \
+	  if "$$python" -c '' 2>/dev/null; then exec "$$python" .ci/setup.py; fi; \
+	done; \
+	echo 'setup: error: no python3 on PATH that starts' >&2; \
+	echo 'hint: install Python 3.11 to 3.14, or name one: make PYTHON=/path/to/python3.11' >&2; exit 3
+
+define STATIC_CHECKS
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy speccli tests .ci/setup.py
+	$(BIN)/lint-imports
+	$(BIN)/cog --check --diff --check-fail-msg='make format brings it up to date' README.md
+endef
+
+test: .venv/.installed ## the whole gate: set-up, static checks, every test (real engines on the CPU included)
+	$(STATIC_CHECKS)
+	$(BIN)/pytest -m 'not gpu'
+
+check: .venv/.installed ## the fast part of the gate, without real engines
+	$(STATIC_CHECKS)
+	$(BIN)/pytest -m 'not gpu and not engine'
+
+format: .venv/.installed ## format the code and bring the README's generated parts up to date
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+	$(BIN)/cog -r README.md
+
+demo: .venv/.installed ## a chat turn and a small batch with speculative decoding, on this machine
+	$(BIN)/speccli chat 'What is the capital of France?'
+	@mkdir -p .demo
+	$(BIN)/speccli batch examples/prompts.jsonl -o .demo/answers.jsonl
+	@echo 'The answers are in .demo/answers.jsonl. Your turn: $(BIN)/speccli chat'
+
+bench-overhead: .venv/.installed ## what speccli costs beside vLLM itself
+	$(BIN)/python tests/bench/overhead.py
+
+clean: ## remove .venv and all else that make made
+	rm -rf .venv .demo dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
