@@ -14,10 +14,12 @@ help: ## this list
 
 setup: .venv/.installed ## make .venv and install speccli into it; at once if nothing changed
 
-# Any Python can run the script, and it finds the one that carries .venv. It decides by content whether there is anything to do; times would be wrong after each checkout.
+# Any Python may run the script: it looks for the one that carries .venv. Whether there is anything to do, it decides by
+# content, since times are all new after a checkout. 127 is a python3 that is on PATH but cannot start.
 .venv/.installed: FORCE
 	@for python in python3 "$(PYTHON)" python3.11 python3.12 python3.13 python3.14; do \
-	  if "$$python" -c '' 2>/dev/null; then exec "$$python" .ci/setup.py; fi; \
+	  command -v "$$python" >/dev/null || continue; \
+	  "$$python" .ci/setup.py; code=$$?; [ $$code -eq 127 ] || exit $$code; \
 	done; \
 	echo 'setup: error: no python3 on PATH that starts' >&2; \
 	echo 'hint: install Python 3.11 to 3.14, or name one: make PYTHON=/path/to/python3.11' >&2; exit 3

@@ -71,6 +71,7 @@ class Python(NamedTuple):
     command: str
     version: tuple[int, int]
     has_venv: bool
+    executable: str
 
 
 class Stamp(NamedTuple):
@@ -88,35 +89,55 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 
+class Machine(NamedTuple):
+    """All that the set-up asks of the world."""
+
+    say: Say
+    run: Run
+    probe: Probe
+    free_bytes: Callable[[Path], int]
+    has_nvidia_device: Callable[[], bool]
+
+
 # --- Which Python, which extra, enough disk
+
+
+# The base executable: python3 may be that of an activated .venv, which is about to be removed.
+PROBE = """
+import sys
+from importlib.util import find_spec
+print(sys.version_info[0], sys.version_info[1], int(bool(find_spec("venv") and find_spec("ensurepip"))))
+print(getattr(sys, "_base_executable", sys.executable))
+"""
 
 
 def probe(command: str) -> Python | None:
     """None where there is no such Python, or one that does not start (pyenv leaves such stand-ins on PATH)."""
-    code = (
-        "import sys; from importlib.util import find_spec as f;"
-        "print(sys.version_info[0], sys.version_info[1], int(bool(f('venv') and f('ensurepip'))))"
-    )
-    result = run_quietly([command, "-I", "-c", code])
-    words = result.output.split()
-    if result.exit_code or len(words) != 3:
+    result = run_quietly([command, "-I", "-c", PROBE])
+    lines = result.output.splitlines()
+    if result.exit_code or len(lines) != 2:
         return None
-    return Python(command, (int(words[0]), int(words[1])), words[2] == "1")
+    major, minor, has_venv = map(int, lines[0].split())
+    return Python(command, (major, minor), bool(has_venv), lines[1])
 
 
 def choose_python(override: str, probe: Probe) -> Python:
-    found = [python for python in map(probe, [override] if override else PYTHONS) if python]
-    fitting = [python for python in found if OLDEST <= python.version <= NEWEST]
-    for python in fitting:
-        if python.has_venv:
+    found: list[Python] = []
+    for command in [override] if override else PYTHONS:
+        python = probe(command)
+        if python and python.has_venv and OLDEST <= python.version <= NEWEST:
             return python
-    if fitting:
-        raise no_venv_module(fitting[0])
-    seen = ", ".join(f"{python.command} is {dotted(python.version)}" for python in found) or (
-        f"no {override} that starts" if override else "no python3 on PATH that starts"
-    )
-    raise SetupError(
-        f"speccli needs Python {dotted(OLDEST)} to {dotted(NEWEST)}; {seen}",
+        found += [python] if python else []
+    raise no_python(override, found)
+
+
+def no_python(override: str, found: Sequence[Python]) -> SetupError:
+    for python in found:
+        if OLDEST <= python.version <= NEWEST:
+            return no_venv_module(python)
+    seen = ", ".join(f"{python.command} is {dotted(python.version)}" for python in found)
+    return SetupError(
+        f"speccli needs Python {dotted(OLDEST)} to {dotted(NEWEST)}; {seen or f'no {override or PYTHONS[0]} that starts'}",
         f"install one of them, or name it: make PYTHON=/path/to/python{dotted(OLDEST)}",
         2 if override else 3,
     )
@@ -190,7 +211,7 @@ def why_useless(stamp: Stamp | None, wanted: Stamp, venv_python: str) -> str:
     return ""
 
 
-def venv_version(venv: Path) -> str:
+def venv_version(venv: Path, probe: Probe) -> str:
     """The version of the venv's Python as it is now; empty if it does not start."""
     python = probe(str(venv / "bin" / "python"))
     return dotted(python.version) if python else ""
@@ -275,33 +296,28 @@ def check_installed(run: Run, python: str, extra: str) -> None:
 # --- The whole
 
 
-def free_bytes(folder: Path) -> int:
-    return shutil.disk_usage(str(folder)).free
-
-
-def set_up(
-    root: Path, env: Mapping[str, str], say: Say, run: Run, free_bytes: Callable[[Path], int] = free_bytes
-) -> None:
+def set_up(root: Path, env: Mapping[str, str], machine: Machine) -> None:
     """Leaves a finished .venv; at once if there is one. The stamp is taken away first and written last."""
     venv, stamp_path = root / ".venv", root / ".venv" / ".installed"
-    extra = choose_extra(env.get("EXTRA", "auto"), has_nvidia_device)
+    extra = choose_extra(env.get("EXTRA", "auto"), machine.has_nvidia_device)
     override = env.get("PYTHON", "")
-    forced = choose_python(override, probe) if override else None
+    forced = choose_python(override, machine.probe) if override else None
     stamp = read_stamp(stamp_path)
     wanted = Stamp(digest(root), extra, dotted(forced.version) if forced else "", str(root))
-    useless = why_useless(stamp, wanted, venv_version(venv) if stamp else "")
+    useless = why_useless(stamp, wanted, venv_version(venv, machine.probe) if stamp else "")
     if stamp and not useless and stamp.inputs == wanted.inputs:
         return
-    base = forced or choose_python("", probe)
-    check_disk(free_bytes(root), NEEDED_BYTES[extra] if useless else UPDATE_BYTES, root)
+    base = forced or choose_python("", machine.probe)
+    check_disk(machine.free_bytes(root), NEEDED_BYTES[extra] if useless else UPDATE_BYTES, root)
     if useless:
-        make_venv(venv, useless, base, say, run)
+        make_venv(venv, useless, base, machine.say, machine.run)
     else:
-        say("pyproject.toml or .ci/setup.py has changed: updating .venv")
+        machine.say("pyproject.toml or .ci/setup.py has changed: updating .venv")
         stamp_path.unlink()
-    fill_venv(str(venv / "bin" / "python"), extra, env.get("TORCH_CPU_INDEX", TORCH_CPU_INDEX), say, run)
-    write_stamp(stamp_path, wanted._replace(python=venv_version(venv)))
-    say("done")
+    torch_cpu_index = env.get("TORCH_CPU_INDEX", TORCH_CPU_INDEX)
+    fill_venv(str(venv / "bin" / "python"), extra, torch_cpu_index, machine.say, machine.run)
+    write_stamp(stamp_path, wanted._replace(python=venv_version(venv, machine.probe)))
+    machine.say("done")
 
 
 def make_venv(venv: Path, useless: str, base: Python, say: Say, run: Run) -> None:
@@ -310,7 +326,7 @@ def make_venv(venv: Path, useless: str, base: Python, say: Say, run: Run) -> Non
         remove_venv(venv)
     say(f"making .venv with {base.command} ({dotted(base.version)})")
     venv.mkdir()
-    result = run([base.command, "-m", "venv", str(venv)])
+    result = run([base.executable, "-m", "venv", str(venv)])
     if result.exit_code:
         raise no_venv_module(base) if "ensurepip" in result.output else pip_failed(result, "could not make .venv")
 
@@ -341,6 +357,10 @@ def run_quietly(command: Sequence[str]) -> Result:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Result(127, str(error))
     return Result(done.returncode, done.stdout)
+
+
+def free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(str(folder)).free
 
 
 class Narrator:
@@ -394,10 +414,16 @@ def main() -> int:
     root = Path(__file__).resolve().parent.parent
     narrator = Narrator()
     try:
-        set_up(root, os.environ, narrator.say, logging_runner(root, narrator))
+        run = logging_runner(root, narrator)
+        set_up(root, os.environ, Machine(narrator.say, run, probe, free_bytes, has_nvidia_device))
     except SetupError as error:
         sys.stderr.write(f"setup: error: {error.message}\nhint: {error.hint}\n")
         return error.exit_code
+    except OSError as error:
+        sys.stderr.write(
+            f"setup: error: {error}\nhint: make room and the right to write in {root}, then run make again\n"
+        )
+        return 3
     except KeyboardInterrupt:
         sys.stderr.write("setup: interrupted; make setup starts it again\n")
         return 130

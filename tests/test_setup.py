@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -78,10 +79,15 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+def fake_probe(command: str) -> Any:
+    return ci.Python(command, sys.version_info[:2], True, command) if Path(command).exists() else None
+
+
 def set_up(root: Path, run: Runner, said: list[str] | None = None, free_gib: int = 100, **env: str) -> Any:
-    """Sets up with this Python and the extra cpu; returns the stamp that it left."""
-    env = {"EXTRA": "cpu", "PYTHON": sys.executable, **env}
-    ci.set_up(root, env, (said if said is not None else []).append, run, free_bytes=lambda path: free_gib << 30)
+    """Sets up with this Python and, unless told otherwise, the extra cpu; returns the stamp that it left."""
+    say = (said if said is not None else []).append
+    machine = ci.Machine(say, run, fake_probe, lambda folder: free_gib << 30, lambda: False)
+    ci.set_up(root, {"PYTHON": sys.executable, **env}, machine)
     return ci.read_stamp(root / ".venv" / ".installed")
 
 
@@ -89,7 +95,7 @@ def set_up(root: Path, run: Runner, said: list[str] | None = None, free_gib: int
 
 
 def pythons(*known: tuple[str, tuple[int, int], bool]) -> Any:
-    by_name = {name: ci.Python(name, version, has_venv) for name, version, has_venv in known}
+    by_name = {name: ci.Python(name, version, has_venv, name) for name, version, has_venv in known}
     return by_name.get
 
 
@@ -112,7 +118,7 @@ def test_a_python_out_of_range_is_named_with_its_version(version: tuple[int, int
 
 
 def test_no_python_at_all_is_said() -> None:
-    with pytest.raises(ci.SetupError, match=r"needs Python 3\.11 to 3\.14; no python3 on PATH that starts"):
+    with pytest.raises(ci.SetupError, match=r"needs Python 3\.11 to 3\.14; no python3 that starts"):
         ci.choose_python("", pythons())
 
 
@@ -129,13 +135,19 @@ def test_a_missing_venv_module_names_the_package_to_install() -> None:
     assert "apt install python3.12-venv" in caught.value.hint
 
 
-def test_probe_reads_the_version_of_a_real_python_and_survives_a_stand_in(tmp_path: Path) -> None:
-    stand_in = tmp_path / "python3.12"
-    stand_in.write_text("#!/bin/sh\nexit 127\n")
-    stand_in.chmod(0o755)
-    assert ci.probe(sys.executable).version == sys.version_info[:2]
-    assert ci.probe(str(stand_in)) is None
-    assert ci.probe(str(tmp_path / "nothing")) is None
+def test_probe_reads_a_real_python_and_names_the_one_below_a_venv(tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    command = str(tmp_path / "venv" / "bin" / "python")
+    python = ci.probe(command)
+    assert python[:3] == (command, sys.version_info[:2], True)
+    assert not python.executable.startswith(str(tmp_path))
+
+
+def test_probe_survives_a_stand_in_and_a_dangling_link(tmp_path: Path) -> None:
+    (tmp_path / "stand-in").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "stand-in").chmod(0o755)
+    (tmp_path / "dangling").symlink_to(tmp_path / "gone")
+    assert [ci.probe(str(tmp_path / name)) for name in ("stand-in", "dangling")] == [None, None]
 
 
 def test_the_script_is_readable_to_python_3_7() -> None:
@@ -248,7 +260,10 @@ def test_the_cuda_extra_never_asks_the_cpu_index(project: Path) -> None:
 def test_an_unreachable_registry_is_named_with_pips_own_line(project: Path) -> None:
     with pytest.raises(ci.SetupError) as caught:
         set_up(project, Runner(("--upgrade pip>=25.1", 1, REFUSED)))
-    assert caught.value.message == "no package registry reachable; pip says:\n    " + REFUSED.splitlines()[0]
+    assert caught.value.message == (
+        "no package registry reachable; pip says:\n"
+        """    connection broken by 'NewConnectionError("[Errno 111] Connection refused")': /simple/pip/"""
+    )
 
 
 def test_a_retry_that_helped_is_not_taken_for_an_unreachable_registry() -> None:
@@ -396,6 +411,13 @@ def test_a_failure_is_one_message_and_a_hint_without_a_traceback(project: Path) 
     assert done.stderr == "setup: error: there is no EXTRA=gpu\nhint: use EXTRA=cpu, EXTRA=cuda or EXTRA=auto\n"
 
 
+def test_a_folder_that_cannot_be_read_is_no_traceback(project: Path) -> None:
+    (project / "pyproject.toml").unlink()
+    done = run_setup(project, EXTRA="cpu", PYTHON="")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[0].startswith("setup: error: [Errno 2] No such file or directory")
+
+
 def test_set_up_of_a_finished_venv_says_nothing(project: Path) -> None:
     set_up(project, Runner())
     done = run_setup(project, EXTRA="cpu", PYTHON="")
@@ -412,11 +434,10 @@ def test_the_runner_logs_everything_and_returns_the_exit_code(project: Path) -> 
     assert {"out", "err"} <= set((project / ".venv" / "setup.log").read_text().split("\n"))
 
 
-def make(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def make(root: Path, *arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
     shutil.copy(ROOT / "Makefile", root / "Makefile")
-    env = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTHON")
-    }
+    unset = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTHON")
+    env = {**{name: value for name, value in os.environ.items() if name not in unset}, **env}
     return subprocess.run(["make", *arguments], cwd=root, env=env, capture_output=True, text=True, timeout=60)
 
 
@@ -436,10 +457,22 @@ def test_make_test_sets_up_first_and_ends_with_every_test_but_the_gpus(project: 
     commands = [line.removeprefix(".venv/bin/").split()[0] for line in lines if line.startswith(".venv/bin/")]
     assert commands == ["ruff", "ruff", "mypy", "lint-imports", "cog", "pytest"]
     assert lines[-1] == ".venv/bin/pytest -m 'not gpu'"
-    assert any(line.endswith(".ci/setup.py") for line in lines[: lines.index(".venv/bin/ruff format --check")])
+    assert ".ci/setup.py" in "".join(lines[: lines.index(".venv/bin/ruff format --check")])
 
 
 def test_make_names_a_python_that_is_not_there(project: Path) -> None:
-    done = make(project, "setup", "PYTHON=python3.99")
+    done = make(project, "setup", "EXTRA=cpu", "PYTHON=python3.99")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == "setup: error: there is no python3.99"
+    assert done.stderr.splitlines()[0] == "setup: error: speccli needs Python 3.11 to 3.14; no python3.99 that starts"
+
+
+def test_make_without_any_python_says_what_to_install(project: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("make", "sh"):
+        (tools / name).symlink_to(shutil.which(name) or name)
+    (tools / "python3").write_text("#!/bin/sh\nexit 127\n")
+    (tools / "python3").chmod(0o755)
+    done = make(project, "setup", PATH=str(tools))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "setup: error: no python3 on PATH that starts"

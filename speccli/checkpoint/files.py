@@ -31,7 +31,9 @@ class Files:
         try:
             return msgspec.json.decode(self.read(file, 0, self.sizes[file]), type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError) as error:
-            raise CheckpointError(f"{self.name}: {file} cannot be read: {error}", "fetch the checkpoint again") from error
+            raise CheckpointError(
+                f"{self.name}: {file} cannot be read: {error}", "fetch the checkpoint again"
+            ) from error
 
 
 def in_folder(folder: Path, name: str) -> Files:

@@ -14,7 +14,9 @@ Layout = Literal["plain", "speculators", "medusa-author", "medusa-merged"]
 """How it is written down: as vLLM reads it, in the speculators format, as Medusa's authors publish heads alone or
 merged with their base."""
 
-MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "n_predict")
+MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+
+EAGLE_ARCHITECTURE = re.compile(r"EAGLEModel|Eagle[A-Z]\w*(ForCausalLM|MTPModel)|\w+ForCausalLMEagle")
 
 AUTHOR_HEAD = re.compile(r"(?:medusa_heads?\.)?\d+\.\d+\.(?:linear\.)?(?:weight|bias)")
 
@@ -35,7 +37,7 @@ def recognised(config: dict[str, Any], files: Collection[str], tensors: Collecti
         or _by_architecture(config)
         or _medusa(config, files, names)
         or _by_model_type(config)
-        or _eagle(config, names)
+        or _eagle(names)
         or Kind("draft_model", "plain", f"architectures is {config.get('architectures')}")
     )
 
@@ -63,6 +65,8 @@ def _by_architecture(config: dict[str, Any]) -> Kind | None:
             return Kind("dflash", "plain", because)
         if "eagle3" in architecture.lower() or architecture.lower().startswith("peagle"):
             return Kind("eagle3", "plain", because)
+        if EAGLE_ARCHITECTURE.fullmatch(architecture):
+            return Kind("eagle", "plain", because)
     return Kind("dflash", "plain", "config.json has dflash_config") if config.get("dflash_config") else None
 
 
@@ -90,7 +94,7 @@ def _by_model_type(config: dict[str, Any]) -> Kind | None:
     return Kind("eagle", "plain", because) if model_type == "eagle" else None
 
 
-def _eagle(config: dict[str, Any], names: Collection[str]) -> Kind | None:
+def _eagle(names: Collection[str]) -> Kind | None:
     """EAGLE heads call themselves what their one layer is made like, so only tensors tell them from small models."""
     short = {name.removeprefix("model.") for name in names}
     if any(name.startswith("midlayer.") or ".hidden_norm." in name or name == "d2t" for name in short):

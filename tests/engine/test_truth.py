@@ -122,7 +122,7 @@ def test_the_target_as_its_own_draft_has_every_token_accepted(case: tuple[str, V
     assert folded.mean_acceptance_length == CASES["draft_model"] + 1
 
 
-@pytest.mark.parametrize("refused", [{"min_p": 0.1}, {"logit_bias": {"5": 2.0}}, {"top_p": 7.0}])
+@pytest.mark.parametrize("refused", [{"min_p": 0.1, "temperature": 0.7}, {"logit_bias": {"5": 2.0}}, {"top_p": 7.0}])
 def test_a_sampling_parameter_that_vllm_refuses_fails_that_request_alone(
     case: tuple[str, VllmEngine], refused: dict[str, Any]
 ) -> None:

@@ -1,7 +1,7 @@
 """Profile: the settings of one run, and where each came from.
 
 A setting comes from, strongest first: what was typed, the environment (SPECCLI_*), the file named by --profile, the
-user's file, the shipped pairing and hardware profiles, speccli's defaults.
+user's file, the pairing, the hardware, speccli's defaults.
 """
 
 from __future__ import annotations
@@ -10,19 +10,39 @@ import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from speccli import paths
 from speccli.errors import UsageError
+from speccli.profile import document
+from speccli.profile.document import Document
+from speccli.profile.engine_arguments import installed_names, problem_with
+from speccli.profile.methods import METHODS, Method, method_named
 
-Method = Literal["none", "ngram", "draft_model"]
-"""vLLM's names for the ways to speculate, and "none" for plain decoding."""
-
-METHODS: tuple[str, ...] = get_args(Method)
+__all__ = [
+    "DEFAULTS",
+    "KEYS",
+    "METHODS",
+    "Layer",
+    "Method",
+    "Profile",
+    "Sampling",
+    "Settings",
+    "check_engine",
+    "decode",
+    "load",
+    "method_named",
+    "named_file",
+    "read",
+]
 
 T = TypeVar("T")
+
+AtLeastOne = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(gt=0, le=1)]
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,17 +77,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hardware: str | None = None
 
     system: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    max_tokens: int | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    top_p: Share | None = None
+    top_k: Annotated[int, Meta(ge=-1)] | None = None
+    """0 and -1: all tokens."""
+    max_tokens: AtLeastOne | None = None
     seed: int | None = None
 
-    max_model_len: int | None = None
-    max_num_seqs: int | None = None
+    max_model_len: AtLeastOne | None = None
+    max_num_seqs: AtLeastOne | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
     enforce_eager: bool | None = None
-    kv_cache_gib: float | None = None
+    tensor_parallel_size: AtLeastOne | None = None
+    gpu_memory_utilization: Share | None = None
+    kv_cache_dtype: str | None = None
+    kv_cache_gib: Annotated[float, Meta(gt=0)] | None = None
     """Memory for the KV cache. On the CPU it becomes VLLM_CPU_KVCACHE_SPACE."""
     threads_bind: str | None = None
     """On the CPU: VLLM_CPU_OMP_THREADS_BIND."""
@@ -80,6 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 DEFAULTS = Settings(max_tokens=512)
 
 NOT_SETTINGS = {"DEBUG", "CACHE"}
+
+PREFIX = "SPECCLI_"
 
 VLLM_VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "kv_cache_gib", "VLLM_CPU_OMP_THREADS_BIND": "threads_bind"}
 """vLLM's own variables that are settings of ours, so that a user's are kept."""
@@ -95,7 +121,10 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """The merged settings of a run; `sources` tells for each that is set where it came from."""
+    """The merged settings of a run; `sources` tells for each that is set where it came from.
+
+    `engine` is merged key by key, and has a source for each: `engine.block_size`.
+    """
 
     settings: Settings
     sources: dict[str, str]
@@ -113,65 +142,78 @@ class Profile(msgspec.Struct, frozen=True):
 
 def load(typed: Settings, file: Path | None = None, environ: Mapping[str, str] = os.environ) -> Profile:
     """What was typed over the environment over the user's files. Shipped profiles come later, by `Profile.over`."""
-    layers = [Layer(typed, "typed"), _environment(environ)]
+    layers = [Layer(_checked(typed), "typed"), _environment(environ)]
     if file is not None:
-        layers.append(Layer(read(file, Settings), str(file)))
+        layers.append(_layer(named_file(file)))
     users = paths.config_dir() / "config.yaml"
     if users.is_file():
-        layers.append(Layer(read(users, Settings), str(users)))
+        layers.append(_layer(users))
     return _merge(layers, {})
 
 
+def named_file(file: Path) -> Path:
+    """The file that --profile names: itself, or the name of one in the user's folder of profiles."""
+    folder = paths.config_dir() / "profiles"
+    if file.exists() or file.suffix or file.name != str(file):
+        return file
+    named = folder / f"{file}.yaml"
+    if named.is_file():
+        return named
+    names = sorted(one.stem for one in folder.glob("*.yaml"))
+    nearest = difflib.get_close_matches(str(file), names, n=1)
+    guess = f"did you mean `{nearest[0]}`?" if nearest else f"name a file, or put {named.name} into {folder}"
+    raise UsageError(f"no profile is called {str(file)!r}", guess)
+
+
 def read(file: Path, kind: type[T]) -> T:
-    """Decode a YAML file into `kind`. Raises `UsageError` naming the file, the key and the nearest spelling."""
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "name a YAML file that can be read") from error
-    return decode(content, kind, str(file))
+    """Decode a YAML file into `kind`. Raises `UsageError` naming the file, the line and the nearest spelling."""
+    return document.read(file).convert(kind)
 
 
 def decode(content: bytes, kind: type[T], name: str) -> T:
     """Decode YAML into `kind`; an empty file is an empty mapping."""
-    import yaml
+    return document.parse(content, name).convert(kind)
 
+
+def check_engine(file: Document, settings: Settings, path: tuple[str | int, ...] = ("engine",)) -> None:
+    """Refuse keys of `engine` that are speccli's own, or that the installed vLLM does not know."""
+    for key in settings.engine or {}:
+        problem = problem_with(key, installed_names())
+        if problem is not None:
+            raise file.refuse((*path, key), *problem)
+
+
+def _layer(file: Path) -> Layer:
+    content = document.read(file)
+    settings = content.convert(Settings)
+    check_engine(content, settings)
+    return Layer(settings, str(file))
+
+
+def _checked(typed: Settings) -> Settings:
+    """Options reach us as Python values; their limits are those of the keys."""
     try:
-        plain = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{name}, line {mark.line + 1}" if mark else name
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UsageError(
-            f"{where} is not YAML: {problem}", "YAML indents with spaces, and needs one after each colon"
-        ) from error
-    try:
-        return msgspec.convert({} if plain is None else plain, kind)
+        return msgspec.convert(msgspec.to_builtins(typed), Settings)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{name}: {error}", _hint(str(error), kind)) from error
+        raise Document("the command line", None).explained(str(error), Settings) from error
 
 
 def _environment(environ: Mapping[str, str]) -> Layer:
-    prefix = "SPECCLI_"
-    given = {
-        name.removeprefix(prefix).lower(): value
-        for name, value in environ.items()
-        if name.startswith(prefix) and name.removeprefix(prefix) not in NOT_SETTINGS
+    variables = {
+        name.removeprefix(PREFIX).lower(): name
+        for name in environ
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in NOT_SETTINGS
     }
     for name, key in VLLM_VARIABLES.items():
         if environ.get(name):
-            given.setdefault(key, environ[name])
-    try:
-        return Layer(msgspec.convert(given, Settings, strict=False), "environment")
-    except msgspec.ValidationError as error:
-        raise UsageError(f"environment variable {prefix}…: {error}", _hint(str(error), Settings)) from error
-
-
-def _hint(problem: str, kind: type) -> str:
-    if "unknown field" not in problem:
-        return "correct the value"
-    key = problem.split("`")[1]
-    nearest = difflib.get_close_matches(key, KEYS if kind is Settings else getattr(kind, "__struct_fields__", ()), 1)
-    return f"did you mean `{nearest[0]}`?" if nearest else f"known keys: {', '.join(KEYS)}"
+            variables.setdefault(key, name)
+    given: dict[str, Any] = {}
+    for key, name in variables.items():
+        try:
+            given[key] = getattr(msgspec.convert({key: environ[name]}, Settings, strict=False), key)
+        except msgspec.ValidationError as error:
+            raise Document(f"environment variable {name}", None).explained(str(error), Settings) from error
+    return Layer(Settings(**given), "environment")
 
 
 def _merge(layers: list[Layer], known: dict[str, str]) -> Profile:
@@ -180,8 +222,14 @@ def _merge(layers: list[Layer], known: dict[str, str]) -> Profile:
     for key in KEYS:
         for layer in layers:
             value = getattr(layer.settings, key)
-            if value is not None:
+            if value is None:
+                continue
+            if key != "engine":
                 values[key] = value
                 sources[key] = layer.source or known[key]
                 break
+            values["engine"] = {**value, **values.get("engine", {})}
+            for argument in value:
+                name = f"engine.{argument}"
+                sources.setdefault(name, layer.source or known[name])
     return Profile(Settings(**values), sources)

@@ -1,0 +1,182 @@
+"""A repository as the hub lists it, at one commit; its files can be read piece by piece."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from speccli.checkpoint.files import Files
+from speccli.checkpoint.hub.access import Hub, ask, headers, patiently
+from speccli.checkpoint.hub.failures import Asked, NotTheHub, expected, explained
+from speccli.errors import UsageError
+from speccli.source import HubSource, described
+
+Narrate = Callable[[str], None]
+T = TypeVar("T")
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+DEFAULT_REVISION = "main"
+
+
+class RemoteFile(msgspec.Struct, frozen=True):
+    """A file on the hub. `digest` is its name in the cache: a sha256 for large files, git's sha1 for the others."""
+
+    path: str
+    size_bytes: int
+    digest: str
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """The files of a repository at one commit, or some of them."""
+
+    repo: str
+    revision: str
+    commit: str
+    files: tuple[RemoteFile, ...]
+    is_gated: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def only(self, paths: list[str]) -> Repository:
+        by_path = {file.path: file for file in self.files}
+        return msgspec.structs.replace(self, files=tuple(by_path[path] for path in paths))
+
+
+class _Lfs(msgspec.Struct):
+    size: int
+    sha256: str
+
+
+class _Sibling(msgspec.Struct, rename="camel"):
+    rfilename: str
+    blob_id: str
+    size: int
+    lfs: _Lfs | None = None
+
+
+class _Info(msgspec.Struct):
+    sha: str
+    siblings: list[_Sibling]
+    gated: bool | str = False
+
+
+class _Ref(msgspec.Struct):
+    name: str
+
+
+class _Refs(msgspec.Struct):
+    branches: list[_Ref]
+    tags: list[_Ref]
+
+
+def check(source: HubSource) -> None:
+    """Raise `UsageError` for a name that no repository can have."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(source.repo)
+    except HFValidationError as error:
+        raise UsageError(
+            f"{source.repo!r} is no repository name", "write it as ORG/NAME, of letters, digits, `-`, `_` and `.`"
+        ) from error
+    if ".." in (source.revision or "") or (source.revision or "").startswith("/"):
+        raise UsageError(f"{source.revision!r} is no revision", "name a branch, a tag or a commit")
+
+
+def asked(source: HubSource, hub: Hub, file: str = "") -> Asked:
+    return Asked(
+        endpoint=hub.endpoint,
+        repo=source.repo,
+        revision=source.revision or DEFAULT_REVISION,
+        has_token=hub.token is not None,
+        cache=str(hub.cache),
+        file=file,
+    )
+
+
+def look(source: HubSource, hub: Hub, narrate: Narrate) -> Repository:
+    """Ask the hub, once. Raises huggingface_hub's own errors, and `NotTheHub`."""
+    revision = source.revision or DEFAULT_REVISION
+    path = f"/api/models/{source.repo}/revision/{quote(revision, safe='')}"
+    info = _decoded(patiently(hub, lambda: ask(hub, "GET", path, {"blobs": True}), narrate), _Info)
+    files = tuple(_remote_file(sibling) for sibling in info.siblings if "/" not in sibling.rfilename)
+    if not COMMIT.fullmatch(info.sha) or not all(DIGEST.fullmatch(file.digest) for file in files):
+        raise NotTheHub("with other names for commits and files")
+    return Repository(source.repo, revision, info.sha, files, bool(info.gated))
+
+
+def require_access(repository: Repository, hub: Hub, narrate: Narrate) -> None:
+    """The hub lists a gated repository to everyone, and refuses its files."""
+    patiently(hub, lambda: ask(hub, "HEAD", resolve_path(repository, "config.json")), narrate)
+
+
+def nearest_revisions(source: HubSource, hub: Hub) -> tuple[str, ...]:
+    """The branches and tags that come nearest to a revision that does not exist, or else the first ones."""
+    try:
+        refs = _decoded(ask(hub, "GET", f"/api/models/{source.repo}/refs"), _Refs)
+    except expected():  # the answer only adorns a message
+        return ()
+    names = [ref.name for ref in (*refs.branches, *refs.tags)]
+    return tuple(difflib.get_close_matches(source.revision or "", names, 3) or names[:3])
+
+
+def opened(repository: Repository, hub: Hub) -> Files:
+    """The files, to be read by HTTP ranges."""
+    source = HubSource(repository.repo, repository.commit)
+
+    def read(file: str, offset: int, size: int) -> bytes:
+        try:
+            return _range(hub, resolve_path(repository, file), offset, size)
+        except expected() as error:
+            raise explained(error, asked(source, hub, file)) from error
+
+    name = described(HubSource(repository.repo, None if repository.revision == DEFAULT_REVISION else repository.revision))
+    return Files(name, {file.path: file.size_bytes for file in repository.files}, read)
+
+
+def resolve_path(repository: Repository, file: str) -> str:
+    return f"/{repository.repo}/resolve/{repository.commit}/{quote(file)}"
+
+
+def _range(hub: Hub, path: str, offset: int, size: int) -> bytes:
+    """Some bytes of a file; no more is read than that, also where the server sends the whole file."""
+    from huggingface_hub import constants, get_session
+    from huggingface_hub.utils import hf_raise_for_status
+
+    if size <= 0:
+        return b""
+    wanted = {**headers(hub), "Accept-Encoding": "identity", "Range": f"bytes={offset}-{offset + size - 1}"}
+    with get_session().stream(
+        "GET", hub.endpoint + path, headers=wanted, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
+    ) as answer:
+        hf_raise_for_status(answer)
+        skipped = 0 if answer.status_code == 206 else offset
+        got = bytearray()
+        for chunk in answer.iter_bytes():
+            got += chunk
+            if len(got) >= skipped + size:
+                break
+    return bytes(got[skipped : skipped + size])
+
+
+def _remote_file(sibling: _Sibling) -> RemoteFile:
+    if sibling.lfs is not None:
+        return RemoteFile(sibling.rfilename, sibling.lfs.size, sibling.lfs.sha256)
+    return RemoteFile(sibling.rfilename, sibling.size, sibling.blob_id)
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        what = "with an HTML page" if body.lstrip()[:1] == b"<" else f"with something else ({error})"
+        raise NotTheHub(what) from error

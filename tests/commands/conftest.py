@@ -1,0 +1,33 @@
+"""A plan to run the scripted engine under: nothing is fetched, nothing is loaded."""
+
+from pathlib import Path
+
+import pytest
+
+from speccli.checkpoint import Checkpoint
+from speccli.hardware import Hardware
+from speccli.pairing import Pairing
+from speccli.plan import Plan
+from speccli.profile import Profile, Settings
+from speccli.source import FolderSource
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    checkpoint = Checkpoint(
+        name="tiny", path=str(tmp_path), architecture="LlamaForCausalLM", num_hidden_layers=2, hidden_size=64, num_key_value_heads=1,
+        head_dim=64, vocab_size=256, max_position_embeddings=1024, dtype="float32", weight_bytes=2**20,
+    )  # fmt: skip
+    return Plan(
+        profile=Profile(Settings(max_tokens=16), {"max_tokens": "default"}),
+        hardware=Hardware(kind="cpu", name="cpu", source="named"),
+        pairing=Pairing("tiny", FolderSource(str(tmp_path)), "ngram", 3, "written for a test"),
+        target=checkpoint,
+        speculator=None,
+        max_model_len=1024,
+        weight_bytes=2**20,
+        kv_cache_bytes=2**30,
+        kv_tokens=4096,
+        engine_arguments={"dtype": "float32"},
+        environment={},
+    )

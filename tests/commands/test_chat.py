@@ -1,0 +1,156 @@
+"""`speccli chat` as its user sees it, on the scripted engine: whole transcripts."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from speccli.commands import chat as module
+from speccli.commands.chat import chat
+from speccli.engine import Message, Request
+from speccli.engine.scripted import Answer, Refused, ScriptedEngine, Wrote
+from speccli.errors import ExitCode, SpeccliError, UsageError
+from speccli.plan import Plan
+from speccli.view import View
+
+SEA: Answer = [
+    Wrote("The sea"),
+    Wrote(" is wide", tokens=3, drafted=3, accepted=2),
+    Wrote(".", tokens=1, drafted=3, accepted=0),
+]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+
+
+@pytest.fixture
+def clock() -> Callable[[], float]:
+    """A second a step, so that figures are exact."""
+    ticks = iter(range(1000))
+    return lambda: float(next(ticks))
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+
+def run(
+    plan: Plan, prompt: str | None, engine: ScriptedEngine, as_json: bool = False, view: View | None = None
+) -> ExitCode:
+    return chat(plan, prompt, as_json, view or View(), lambda _: engine)
+
+
+def test_the_answer_goes_to_stdout_and_the_statistics_to_stderr(
+    plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(plan, "Describe the sea.", ScriptedEngine([SEA])) == ExitCode.DONE
+    captured = capsys.readouterr()
+    assert captured.out == "The sea is wide.\n"
+    assert "5 tokens · " in captured.err
+    assert "mean acceptance length 2.00 · acceptance rate 33% (2 of 6 drafted, 2 drafts)" in captured.err
+    assert "accepted by position  1: 50%  2: 50%  3: 0%" in captured.err
+
+
+def test_json_is_one_object(plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    run(plan, "Describe the sea.", ScriptedEngine([SEA]), as_json=True)
+    [line] = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert (told["schema_version"], told["target"], told["method"], told["num_speculative_tokens"]) == (
+        1,
+        "tiny",
+        "ngram",
+        3,
+    )
+    assert (told["text"], told["finish_reason"]) == ("The sea is wide.", "stop")
+    assert told["usage"] == {"prompt_tokens": 3, "completion_tokens": 5}
+    assert told["speculation"]["num_accepted_tokens_per_pos"] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "stdin", "asked"),
+    [
+        (None, b"From a file.\n", "From a file."),
+        ("Summarise:", b"A long text.\n", "Summarise:\n\nA long text."),
+        ("Just this.", b"", "Just this."),
+    ],
+)
+def test_what_is_piped_in_follows_the_prompt(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, prompt: str | None, stdin: bytes, asked: str
+) -> None:
+    seen: list[Request] = []
+    piped(monkeypatch, stdin)
+    run(plan, prompt, ScriptedEngine(lambda request: (seen.append(request), SEA)[1]))
+    assert seen[0].messages == (Message("user", asked),)
+
+
+@pytest.mark.parametrize(("prompt", "stdin"), [(None, b""), ("", b"\n"), (None, b"  \n ")])
+def test_nothing_to_answer_is_said_before_an_engine_starts(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, prompt: str | None, stdin: bytes
+) -> None:
+    piped(monkeypatch, stdin)
+    with pytest.raises(UsageError, match="nothing to answer"):
+        chat(plan, prompt, False, View(), lambda _: pytest.fail("the engine was started"))
+
+
+def test_input_that_is_not_utf8_is_refused(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped(monkeypatch, b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        run(plan, None, ScriptedEngine([SEA]))
+
+
+def test_json_without_a_prompt_on_a_terminal_is_refused(plan: Plan, terminal: None) -> None:
+    with pytest.raises(UsageError, match="--json needs a prompt"):
+        run(plan, None, ScriptedEngine([SEA]), as_json=True)
+
+
+def test_a_refused_request_is_one_error(plan: Plan, terminal: None) -> None:
+    with pytest.raises(SpeccliError, match="refused the request: too long") as caught:
+        run(plan, "Hello", ScriptedEngine([Refused("too long")]))
+    assert caught.value.exit_code == ExitCode.FINDINGS
+
+
+def test_quiet_leaves_stderr_empty(plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    run(plan, "Describe the sea.", ScriptedEngine([SEA]), view=View(quiet=True))
+    assert capsys.readouterr() == ("The sea is wide.\n", "")
+
+
+def test_ctrl_c_keeps_what_came_and_exits_130(plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = ScriptedEngine([SEA])
+
+    class Interrupting(View):
+        def text(self, text: str) -> None:
+            super().text(text)
+            if "wide" in text:
+                raise KeyboardInterrupt
+
+    assert run(plan, "Describe the sea.", engine, view=Interrupting()) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().out == "The sea is wide\n"
+    assert engine.aborted == ["chat"]
+
+
+def test_a_conversation_carries_its_turns_on_and_a_refused_message_does_not(
+    plan: Plan, terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["First.", "Too long.", "Second."]
+    monkeypatch.setattr(module, "_typed", lambda view: iter(typed))
+    seen: list[Request] = []
+
+    def answer(request: Request) -> Answer:
+        seen.append(request)
+        text = request.messages[-1].content
+        return Refused("too long") if text == "Too long." else [Wrote(f"Re: {text}")]
+
+    assert run(plan, None, ScriptedEngine(answer)) == ExitCode.DONE
+    assert [message.content for message in seen[-1].messages] == ["First.", "Re: First.", "Second."]
+    captured = capsys.readouterr()
+    assert captured.out == "Re: First.\nRe: Second.\n"
+    assert "error: too long" in captured.err
