@@ -1,9 +1,9 @@
-# `make` alone lists what it can do. What it makes goes into .venv, .demo and the tools' caches; `make clean` removes it.
+# `make` alone lists what it can do. What it makes goes into .venv and the tools' caches; `make clean` removes it.
 # EXTRA, PYTHON and TORCH_CPU_INDEX are read by .ci/setup.py, from here or from the environment.
 
 BIN := .venv/bin
 
-.PHONY: help setup test check format demo bench-overhead clean FORCE
+.PHONY: help setup test check format demo bench-overhead bench-cpu clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
@@ -46,14 +46,14 @@ format: .venv/.installed ## format the code and bring the README's generated par
 	$(BIN)/cog -r README.md
 
 demo: .venv/.installed ## a chat turn and a small batch with speculative decoding, on this machine
-	$(BIN)/speccli chat 'What is the capital of France?'
-	@mkdir -p .demo
-	$(BIN)/speccli batch examples/prompts.jsonl -o .demo/answers.jsonl
-	@echo 'The answers are in .demo/answers.jsonl. Your turn: $(BIN)/speccli chat'
+	$(BIN)/speccli demo --method ngram
 
 bench-overhead: .venv/.installed ## what speccli costs beside vLLM itself
 	$(BIN)/python tests/bench/overhead.py
 
+bench-cpu: .venv/.installed ## tokens/s of each CPU setting (about 15 minutes)
+	$(BIN)/python tests/bench/cpu_settings.py
+
 clean: ## remove .venv and all else that make made
-	rm -rf .venv .demo dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -28,9 +28,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-WHAT = "What runs"
-HOW = "How it answers"
-ENGINE = "Engine"
+
+NOTHING = Settings()
+ONE_AT_A_TIME = Settings(max_num_seqs=1)
+"""What suits a chat: a KV cache for one conversation."""
 
 Target = Annotated[
     str | None,
@@ -40,17 +41,15 @@ Target = Annotated[
         "-m",
         metavar="NAME",
         help="A shipped target, a folder, or ORG/NAME[@REVISION] on the hub.",
-        rich_help_panel=WHAT,
     ),
 ]
-MethodOption = Annotated[Method | None, typer.Option("--method", help="How to speculate.", rich_help_panel=WHAT)]
+MethodOption = Annotated[Method | None, typer.Option("--method", help="How to speculate.")]
 Speculator = Annotated[
     str | None,
     typer.Option(
         "--speculator",
         metavar="NAME",
         help="The draft model: a shipped target, a folder, or ORG/NAME on the hub.",
-        rich_help_panel=WHAT,
     ),
 ]
 K = Annotated[
@@ -60,26 +59,19 @@ K = Annotated[
         "--num-speculative-tokens",
         metavar="N",
         help="How many tokens to propose at a time.",
-        rich_help_panel=WHAT,
     ),
 ]
-NoSpec = Annotated[
-    bool, typer.Option("--no-spec", help="Plain decoding; the same as --method none.", rich_help_panel=WHAT)
-]
+NoSpec = Annotated[bool, typer.Option("--no-spec", help="Plain decoding; the same as --method none.")]
 HardwareOption = Annotated[
     str | None,
-    typer.Option(
-        "--hardware", metavar="NAME", help="Plan for this hardware instead of what is found.", rich_help_panel=WHAT
-    ),
+    typer.Option("--hardware", metavar="NAME", help="Plan for this hardware instead of what is found."),
 ]
-ProfileFile = Annotated[
-    Path | None, typer.Option("--profile", metavar="FILE", help="Settings from this YAML file.", rich_help_panel=WHAT)
-]
+ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Settings from this YAML file.")]
 
-System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.", rich_help_panel=HOW)]
+System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.")]
 Temperature = Annotated[
     float | None,
-    typer.Option("--temperature", metavar="T", help="0 always takes the likeliest token.", rich_help_panel=HOW),
+    typer.Option("--temperature", metavar="T", help="0 always takes the likeliest token."),
 ]
 TopP = Annotated[
     float | None,
@@ -87,34 +79,27 @@ TopP = Annotated[
         "--top-p",
         metavar="P",
         help="Sample from the likeliest tokens that make up this probability.",
-        rich_help_panel=HOW,
     ),
 ]
 TopK = Annotated[
     int | None,
-    typer.Option("--top-k", metavar="N", help="Sample from this many likeliest tokens.", rich_help_panel=HOW),
+    typer.Option("--top-k", metavar="N", help="Sample from this many likeliest tokens."),
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option("--max-tokens", metavar="N", help="End an answer after this many tokens.", rich_help_panel=HOW),
+    typer.Option("--max-tokens", metavar="N", help="End an answer after this many tokens."),
 ]
-Seed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", help="Sample the same way each time.", rich_help_panel=HOW)
-]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Sample the same way each time.")]
 
-MaxModelLen = Annotated[
-    int | None, typer.Option("--max-model-len", metavar="N", help="Context length in tokens.", rich_help_panel=ENGINE)
-]
-MaxNumSeqs = Annotated[
-    int | None, typer.Option("--max-num-seqs", metavar="N", help="Requests in flight at once.", rich_help_panel=ENGINE)
-]
+MaxModelLen = Annotated[int | None, typer.Option("--max-model-len", metavar="N", help="Context length in tokens.")]
+MaxNumSeqs = Annotated[int | None, typer.Option("--max-num-seqs", metavar="N", help="Requests in flight at once.")]
 Dtype = Annotated[
     Literal["auto", "bfloat16", "float16", "float32"] | None,
-    typer.Option("--dtype", help="Arithmetic of weights and activations.", rich_help_panel=ENGINE),
+    typer.Option("--dtype", help="Arithmetic of weights and activations."),
 ]
 Eager = Annotated[
     bool | None,
-    typer.Option("--eager/--compile", help="Start quickly, or compile first and run faster.", rich_help_panel=ENGINE),
+    typer.Option("--eager/--compile", help="Start quickly, or compile first and run faster."),
 ]
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", "--no-stats", help="No statistics and no narration on stderr.")]
@@ -170,7 +155,7 @@ def chat(
 
     typed = _settings(locals())
     view = _view(quiet, verbose)
-    raise typer.Exit(run(_plan(typed, profile, view), prompt, as_json, view, _open_engine(view)))
+    raise typer.Exit(run(_plan(typed, profile, view, ONE_AT_A_TIME), prompt, as_json, view, _open_engine(view)))
 
 
 @app.command()
@@ -215,6 +200,29 @@ def batch(
 
 
 @app.command()
+def pull(
+    target: Target = None,
+    method: MethodOption = None,
+    speculator: Speculator = None,
+    num_speculative_tokens: K = None,
+    no_spec: NoSpec = False,
+    hardware: HardwareOption = None,
+    profile: ProfileFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be downloaded, and whether the disk has room.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Download the checkpoints that these settings need, and say where they lie."""
+    from speccli.commands.pull import pull as run
+    from speccli.commands.pull import resolve
+
+    typed = _settings({**locals(), "eager": None})
+    raise typer.Exit(run(resolve(typed, profile), dry_run, as_json, _view(quiet, verbose=False)))
+
+
+@app.command()
 def doctor(
     hardware: HardwareOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
@@ -224,6 +232,27 @@ def doctor(
     from speccli.commands.doctor import doctor as run
 
     raise typer.Exit(run(hardware, as_json, offline))
+
+
+@app.command()
+def demo(
+    target: Target = None,
+    method: MethodOption = None,
+    speculator: Speculator = None,
+    num_speculative_tokens: K = None,
+    no_spec: NoSpec = False,
+    hardware: HardwareOption = None,
+    profile: ProfileFile = None,
+    eager: Eager = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """See the main job at a glance: a chat turn, and a batch of sample prompts."""
+    from speccli.commands.demo import demo as run
+
+    typed = _settings(locals())
+    view = _view(quiet, verbose)
+    raise typer.Exit(run(_plan(typed, profile, view), view, _open_engine(view)))
 
 
 def _settings(options: dict[str, Any]) -> Settings:
@@ -243,10 +272,10 @@ def _view(quiet: bool, verbose: bool) -> View:
     return View(quiet, verbose)
 
 
-def _plan(typed: Settings, profile: Path | None, view: View) -> Plan:
+def _plan(typed: Settings, profile: Path | None, view: View, command: Settings = NOTHING) -> Plan:
     from speccli.prepare import prepare
 
-    plan = prepare(typed, profile, view.narrate)
+    plan = prepare(typed, profile, view.narrate, command=command)
     view.chosen(plan)
     return plan
 

@@ -20,7 +20,6 @@ GIB = 1024**3
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 DEFAULT_MAX_MODEL_LEN = 8192
-DEFAULT_MAX_NUM_SEQS = 16
 
 CPU_OVERHEAD_BYTES = int(1.5 * GIB)
 """What the engine's three processes hold on the CPU beside weights and KV cache: measured 1.3 GiB with SmolLM2-135M."""
@@ -53,7 +52,7 @@ def fit(profile: Profile, hardware: Hardware, pairing: Pairing, checkpoints: Che
     max_model_len = settings.max_model_len or min(target.max_position_embeddings, DEFAULT_MAX_MODEL_LEN)
     weight_bytes = _weight_bytes(target, dtype) + (_weight_bytes(speculator, dtype) if speculator else 0)
     per_token = _kv_bytes_per_token(target, speculator, dtype)
-    wanted_bytes = per_token * max_model_len * (settings.max_num_seqs or DEFAULT_MAX_NUM_SEQS)
+    wanted_bytes = per_token * max_model_len * (settings.max_num_seqs or 1)
     kv_cache_bytes = _kv_cache_gib(settings, hardware, wanted_bytes) * GIB
     if hardware.kind == "cpu":
         _check_memory(hardware, weight_bytes, kv_cache_bytes, per_token * max_model_len)
@@ -132,7 +131,7 @@ def _engine_arguments(
         "served_model_name": pairing.target,
         "dtype": dtype,
         "max_model_len": max_model_len,
-        "max_num_seqs": settings.max_num_seqs or DEFAULT_MAX_NUM_SEQS,
+        "max_num_seqs": settings.max_num_seqs,
         "enforce_eager": bool(settings.enforce_eager),
         "disable_log_stats": True,
     }

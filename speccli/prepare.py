@@ -10,10 +10,14 @@ from speccli import checkpoint, hardware, pairing, plan, profile
 
 
 def prepare(
-    typed: profile.Settings, file: Path | None, narrate: checkpoint.Narrate, environ: Mapping[str, str] = os.environ
+    typed: profile.Settings,
+    file: Path | None,
+    narrate: checkpoint.Narrate,
+    environ: Mapping[str, str] = os.environ,
+    command: profile.Settings = profile.Settings(),  # noqa: B008 - frozen
 ) -> plan.Plan:
     """Decide everything that a run needs, fetching checkpoints that are missing."""
-    asked = profile.load(typed, file, environ)
+    asked = profile.load(typed, file, environ, command)
     machine = hardware.resolve(asked.settings.hardware, environ)
     completed, pair = pairing.resolve(asked, machine)
     checkpoints = checkpoint.fetch(pair, narrate)

@@ -43,10 +43,10 @@ class View:
         if not self.quiet:
             self.console.print(line, style="dim", markup=False)
 
-    def detail(self, line: str) -> None:
-        """Say what only a curious person wants to know."""
-        if self.verbose:
-            self.narrate(line)
+    def heading(self, line: str) -> None:
+        """Begin a part of what is told."""
+        if not self.quiet:
+            self.console.print(f"\n{line}", style="bold", markup=False)
 
     def chosen(self, plan: Plan) -> None:
         """Say what will run, and why."""

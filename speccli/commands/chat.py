@@ -46,7 +46,7 @@ def chat(plan: Plan, prompt: str | None, as_json: bool, view: View, open_engine:
     with engine as running:
         if message is None:
             return _converse(running, turns, plan.profile.sampling, view)
-        return _one_turn(running, turns.and_user(message), plan, as_json, view)
+        return one_turn(running, turns.and_user(message), plan, as_json, view)
 
 
 def _message(prompt: str | None) -> str | None:
@@ -69,7 +69,8 @@ def _message(prompt: str | None) -> str | None:
     return message
 
 
-def _one_turn(engine: Engine, turns: Turns, plan: Plan, as_json: bool, view: View) -> ExitCode:
+def one_turn(engine: Engine, turns: Turns, plan: Plan, as_json: bool, view: View) -> ExitCode:
+    """Answer the last message, on stdout, with its statistics on stderr."""
     answer = _answer(engine, turns, plan.profile.sampling, view, shows=not as_json)
     if as_json:
         pairing = plan.pairing

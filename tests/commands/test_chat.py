@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -30,13 +29,6 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal())
-
-
-@pytest.fixture
-def clock() -> Callable[[], float]:
-    """A second a step, so that figures are exact."""
-    ticks = iter(range(1000))
-    return lambda: float(next(ticks))
 
 
 def piped(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
@@ -88,7 +80,12 @@ def test_what_is_piped_in_follows_the_prompt(
 ) -> None:
     seen: list[Request] = []
     piped(monkeypatch, stdin)
-    run(plan, prompt, ScriptedEngine(lambda request: (seen.append(request), SEA)[1]))
+
+    def answer(request: Request) -> Answer:
+        seen.append(request)
+        return SEA
+
+    run(plan, prompt, ScriptedEngine(answer))
     assert seen[0].messages == (Message("user", asked),)
 
 

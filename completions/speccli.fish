@@ -1,0 +1,1 @@
+complete --command speccli --no-files --arguments "(env _SPECCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) speccli)" --condition "env _SPECCLI_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) speccli"

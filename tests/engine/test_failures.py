@@ -1,0 +1,48 @@
+"""An engine that does not start, and one that dies: one `EngineFailed` each, with the cause and the log's place."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from speccli.engine import Message, Request
+from speccli.engine.vllm import VllmEngine
+from speccli.errors import EngineFailed
+from speccli.profile import Sampling
+from tests.conftest import PlanFor
+
+pytestmark = pytest.mark.engine
+
+
+def test_an_engine_that_cannot_start_names_the_cause_and_the_log(plan_for: PlanFor) -> None:
+    plan = plan_for(method="none", max_model_len=1024, engine={"block_size": 7})
+    with pytest.raises(EngineFailed, match="the engine did not start") as caught:
+        VllmEngine(plan)
+    assert "block" in caught.value.message
+    log = Path(caught.value.hint.removeprefix("the whole log is "))
+    assert log.read_text()
+    assert not multiprocessing.active_children()
+
+
+def test_a_killed_engine_is_one_error_with_its_log_and_leaves_no_process(plan_for: PlanFor) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    engine = VllmEngine(plan_for(method="ngram"))
+    started = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
+    worker = next(child for child in started if "Worker" in " ".join(child.cmdline()))
+    request = Request(
+        id="a", messages=(Message("user", "Count to a hundred."),), sampling=Sampling(temperature=0.0, max_tokens=400)
+    )
+    steps = engine.generate([request])
+    next(steps)
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(EngineFailed, match="the engine died") as caught:
+        list(steps)
+    assert str(engine.log) in caught.value.hint
+    engine.close()
+    _, alive = psutil.wait_procs(started, timeout=15)
+    assert [process for process in alive if "resource_tracker" not in " ".join(process.cmdline())] == []

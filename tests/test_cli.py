@@ -1,0 +1,112 @@
+"""The command line's contract: stdout, stderr, exit codes, one message and one hint."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from speccli import __version__
+from speccli.errors import MEANINGS, ExitCode, SpeccliError
+
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+
+def test_version(run_speccli: Run) -> None:
+    done = run_speccli("--version")
+    assert (done.returncode, done.stdout) == (0, f"speccli {__version__}\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["chat", "Hello", "--method", "ngrm"], "'ngrm' is not one of"),
+        (["chat", "Hello", "--temperature", "hot"], "Invalid value for '--temperature'"),
+        (["chat", "Hello", "--nonsense"], "No such option: --nonsense"),
+        (["chat", "Hello", "--no-spec", "--method", "ngram"], "--no-spec and --method ngram contradict each other"),
+        (["chat", "Hello", "-k", "0"], "num_speculative_tokens is 0"),
+        (["chat", "Hello", "--target", "smolm2-135m"], "did you mean `smollm2-135m`?"),
+        (["chat", "Hello", "--profile", "nowhere.yaml"], "cannot read nowhere.yaml"),
+        (["chat", "Hello", "--hardware", "h1000"], "did you mean"),
+        (["batch"], "Missing argument 'INPUT'"),
+        (["frobnicate"], "No such command 'frobnicate'"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_with_one_message_on_stderr(
+    run_speccli: Run, arguments: list[str], said: str
+) -> None:
+    done = run_speccli(*arguments)
+    assert done.returncode == ExitCode.USAGE
+    assert done.stdout == b""
+    assert said in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_an_input_that_does_not_exist_is_named_before_anything_starts(run_speccli: Run, embedded_default: Path) -> None:
+    done = run_speccli("batch", "nowhere.jsonl")
+    assert done.returncode == ExitCode.USAGE
+    assert "speccli: error: cannot read nowhere.jsonl: No such file or directory\nhint: " in done.stderr.decode()
+
+
+def test_debug_brings_the_traceback(run_speccli: Run) -> None:
+    done = run_speccli("chat", "Hello", "-k", "0", SPECCLI_DEBUG="1")
+    assert "Traceback" in done.stderr.decode()
+    assert done.returncode == ExitCode.USAGE
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(ExitCode)
+
+
+def test_every_error_has_an_exit_code_of_its_own_kind() -> None:
+    codes = {kind.__name__: kind.exit_code for kind in SpeccliError.__subclasses__()}
+    assert codes == {"UsageError": 2, "MachineError": 3, "CheckpointError": 4, "EngineFailed": 1}
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
+    import sys
+
+    done = subprocess.run(
+        f"{sys.executable} -m speccli doctor --offline | head -c 1",
+        shell=True,
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.stderr == b""
+
+
+class TestPrecedence:
+    """Typed over environment over --profile over the user's file, as the run itself tells."""
+
+    def run(self, run_speccli: Run, *arguments: str, **environment: str) -> str:
+        done = run_speccli("chat", "Hello", *arguments, **environment)
+        assert done.returncode == ExitCode.USAGE
+        return done.stderr.decode()
+
+    @pytest.fixture(autouse=True)
+    def files(self, tmp_path: Path) -> None:
+        (tmp_path / "config" / "speccli").mkdir(parents=True)
+        (tmp_path / "config" / "speccli" / "config.yaml").write_text("num_speculative_tokens: -1\n")
+        (tmp_path / "run.yaml").write_text("num_speculative_tokens: -2\n")
+
+    def test_the_users_file(self, run_speccli: Run) -> None:
+        assert "num_speculative_tokens is -1" in self.run(run_speccli)
+
+    def test_the_named_profile_goes_over_it(self, run_speccli: Run) -> None:
+        assert "num_speculative_tokens is -2" in self.run(run_speccli, "--profile", "run.yaml")
+
+    def test_the_environment_goes_over_both(self, run_speccli: Run) -> None:
+        said = self.run(run_speccli, "--profile", "run.yaml", SPECCLI_NUM_SPECULATIVE_TOKENS="-3")
+        assert "num_speculative_tokens is -3" in said
+
+    def test_what_is_typed_goes_over_all(self, run_speccli: Run) -> None:
+        said = self.run(run_speccli, "--profile", "run.yaml", "-k", "-4", SPECCLI_NUM_SPECULATIVE_TOKENS="-3")
+        assert "num_speculative_tokens is -4" in said
+
+    def test_an_unknown_variable_is_refused_with_the_nearest_spelling(self, run_speccli: Run) -> None:
+        said = self.run(run_speccli, SPECCLI_TARGT="x")
+        assert "did you mean" in said
+        assert "target" in said
