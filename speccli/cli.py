@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from speccli import __version__
 from speccli.errors import ExitCode, SpeccliError, UsageError
-from speccli.profile import Method, Settings
+from speccli.profile import METHODS, Settings, method_named
 
 if TYPE_CHECKING:
     from speccli.commands import OpenEngine
@@ -43,13 +44,21 @@ Target = Annotated[
         help="A shipped target, a folder, or ORG/NAME[@REVISION] on the hub.",
     ),
 ]
-MethodOption = Annotated[Method | None, typer.Option("--method", help="How to speculate.")]
+MethodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        metavar="METHOD",
+        help=f"How to speculate: {', '.join(METHODS)}.",
+        autocompletion=lambda: list(METHODS),
+    ),
+]
 Speculator = Annotated[
     str | None,
     typer.Option(
         "--speculator",
         metavar="NAME",
-        help="The draft model: a shipped target, a folder, or ORG/NAME on the hub.",
+        help="A speculator that `profiles show` lists, a folder, or ORG/NAME on the hub.",
     ),
 ]
 K = Annotated[
@@ -255,15 +264,72 @@ def demo(
     raise typer.Exit(run(_plan(typed, profile, view), view, _open_engine(view)))
 
 
+profiles = typer.Typer(
+    help="The pairings of targets and speculators: list them, explain one, check a file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(profiles, name="profiles")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")]
+
+
+@profiles.command("list")
+def list_pairings(hardware: HardwareOption = None, as_json: AsJson = False) -> None:
+    """List the targets with their speculators, and the machines that each is meant for."""
+    from speccli.commands.profiles import list_pairings as run
+
+    raise typer.Exit(run(hardware, as_json))
+
+
+@profiles.command()
+def show(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A target, as for --target; without it this machine's default."),
+    ] = None,
+    method: MethodOption = None,
+    speculator: Speculator = None,
+    num_speculative_tokens: K = None,
+    no_spec: NoSpec = False,
+    hardware: HardwareOption = None,
+    profile: ProfileFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a pairing: what is chosen and why, where each setting comes from, and vLLM's own command for it."""
+    from speccli.commands.profiles import show as run
+
+    raise typer.Exit(run(_settings({**locals(), "eager": None}), profile, as_json))
+
+
+@profiles.command()
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A profile, or a pairing, in YAML.")],
+) -> None:
+    """Check a file of your own, and name the line that is wrong."""
+    from speccli.commands.profiles import check as run
+
+    raise typer.Exit(run(file))
+
+
+@profiles.command()
+def path() -> None:
+    """Say where profiles and pairings are looked for."""
+    from speccli.commands.profiles import path as run
+
+    raise typer.Exit(run())
+
+
 def _settings(options: dict[str, Any]) -> Settings:
     """The options that are settings, under their keys."""
-    method, eager = options["method"], options["eager"]
+    method = None if options["method"] is None else method_named(options["method"])
+    eager = options["eager"]
     if options["no_spec"]:
         if method not in (None, "none"):
             raise UsageError(f"--no-spec and --method {method} contradict each other", "leave one of them out")
         method = "none"
-    named = {key: value for key, value in options.items() if key in Settings.__struct_fields__}
-    return Settings(**{**named, "method": method, "enforce_eager": eager})
+    given = {key: value for key, value in options.items() if key in Settings.__struct_fields__}
+    return Settings(**{**given, "method": method, "enforce_eager": eager})
 
 
 def _view(quiet: bool, verbose: bool) -> View:
@@ -288,6 +354,9 @@ def _open_engine(view: View) -> OpenEngine:
 
 def main() -> None:
     """The one boundary: every expected error becomes one message, one hint and an exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is ignored, and stays so
+            signal.signal(number, lambda got, _: sys.exit(128 + got))  # so that an engine is closed first
     try:
         app()
     except SpeccliError as error:

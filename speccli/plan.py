@@ -21,6 +21,9 @@ DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 DEFAULT_MAX_MODEL_LEN = 8192
 
+PASSED = ("tensor_parallel_size", "gpu_memory_utilization", "kv_cache_dtype")
+"""Settings that vLLM has under the same name, and that its own defaults are good for."""
+
 CPU_OVERHEAD_BYTES = int(1.5 * GIB)
 """What the engine's three processes hold on the CPU beside weights and KV cache: measured 1.3 GiB with SmolLM2-135M."""
 
@@ -143,6 +146,8 @@ def _engine_arguments(
             **({"model": speculator.path} if speculator else {}),
             **pairing.config,
         }
+    passed = {name: getattr(settings, name) for name in PASSED}
+    arguments |= {name: value for name, value in passed.items() if value is not None}
     return {**arguments, **(settings.engine or {})}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from speccli.checkpoint.config import integers, positive, table
 from speccli.checkpoint.inspection import Inspection
 
 Shapes = dict[str, tuple[int, ...]]
@@ -69,28 +70,34 @@ def expected(head: Inspection, method: str) -> Expected | None:
 
 def num_aux_layers(head: Inspection) -> int:
     """How many of the target's hidden states vLLM's EAGLE-3 class makes its `fc` for."""
-    told = head.model.get("num_aux_hidden_states")
-    if isinstance(told, int):
-        return told
-    ids = (head.model.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
-    return len(ids) if ids else 3
+    told = positive(head.model, "num_aux_hidden_states")
+    ids = integers(table(head.model, "eagle_config"), "eagle_aux_hidden_state_layer_ids")
+    return told or len(ids or range(3))
 
 
 def aux_layer_ids(head: Inspection) -> list[int] | None:
     """The target layers whose hidden states vLLM hands to the head, counted from the embedding; None: its default."""
     model = head.model
-    ids = model.get("eagle_aux_hidden_state_layer_ids")
-    ids = ids or (model.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
-    if ids:
-        return list(ids)
-    below = (model.get("dflash_config") or {}).get("target_layer_ids") or model.get("target_layer_ids")
-    below = below or model.get("dspark_target_layer_ids")
-    return [i + 1 for i in below] if below else None
+    for part in (model, table(model, "eagle_config")):
+        if ids := integers(part, "eagle_aux_hidden_state_layer_ids"):
+            return ids
+    for part, key in (
+        (table(model, "dflash_config"), "target_layer_ids"),
+        (model, "target_layer_ids"),
+        (model, "dspark_target_layer_ids"),
+    ):
+        if below := integers(part, key):
+            return [i + 1 for i in below]
+    return None
 
 
 def draft_vocab_size(head: Inspection) -> int | None:
-    told = head.model.get("draft_vocab_size")
-    return told if isinstance(told, int) else head.architecture.vocab_size
+    return positive(head.model, "draft_vocab_size") or head.architecture.vocab_size
+
+
+def target_hidden_size(head: Inspection) -> int | None:
+    """The width of one hidden state of the target, as the head takes it."""
+    return positive(head.model, "target_hidden_size") or head.architecture.hidden_size
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -146,10 +153,10 @@ def _eagle3(head: Inspection, s: Sizes, is_qwen3: bool) -> Expected:
 
 
 def _fc(head: Inspection, s: Sizes) -> Shapes:
-    eagle_config = head.model.get("eagle_config") or {}
+    eagle_config = table(head.model, "eagle_config")
     if not eagle_config.get("use_aux_hidden_state", True):
         return {}
-    width = head.model.get("target_hidden_size") or s.hidden
+    width = target_hidden_size(head) or s.hidden
     count = num_aux_layers(head)
     shapes: Shapes = {"fc.weight": (s.hidden, width * count)}
     if eagle_config.get("norm_before_fc", head.model.get("norm_before_fc", False)):
@@ -162,9 +169,9 @@ def _fc(head: Inspection, s: Sizes) -> Shapes:
 def _dflash(head: Inspection, s: Sizes) -> Expected:
     has_bias = bool(head.model.get("attention_bias"))
     biased = _biased(has_bias, has_bias, False)
-    width = head.model.get("target_hidden_size") or s.hidden
+    width = target_hidden_size(head) or s.hidden
     count = len(aux_layer_ids(head) or range(s.layers))
-    required: Shapes = {name: (s.hidden,) for name in ("norm.weight", "hidden_norm.weight")}
+    required: Shapes = dict.fromkeys(("norm.weight", "hidden_norm.weight"), (s.hidden,))
     required["fc.weight"] = (s.hidden, width * count)
     for i in range(s.layers):
         required |= _layer(f"layers.{i}.", s, s.hidden, biased) | _head_norms(f"layers.{i}.", s)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from speccli.checkpoint import header, kind, pickles, speculators, tokenizer
+from speccli.checkpoint.config import positive, table, word, words
 from speccli.checkpoint.files import Files, in_folder
 from speccli.checkpoint.header import Tensor
 from speccli.checkpoint.kind import Kind
@@ -104,28 +105,40 @@ def inspect(files: Files, cache: Path | None = None) -> Inspection:
         )
     weight_files = weight_files_of(files)
     tensors = _tensors(files, weight_files, cache)
-    return of_parts(files, config, weight_files, tensors, tokenizer.read(files))
-
-
-def of_parts(
-    files: Files,
-    config: dict[str, Any],
-    weight_files: dict[str, int],
-    tensors: dict[str, Tensor] | None,
-    tokens: Tokenizer | None,
-) -> Inspection:
-    model = language_model(config)
-    return Inspection(
+    return of_parts(
         name=files.name,
         folder=str(files.folder) if files.folder else None,
         config=config,
-        model=model,
-        architecture=architecture(config, model),
-        kind=kind.recognised(config, files.sizes, tensors),
         files=files.sizes,
         weight_files=weight_files,
         tensors=tensors,
-        tokenizer=tokens,
+        tokenizer=tokenizer.read(files),
+    )
+
+
+def of_parts(
+    *,
+    name: str,
+    folder: str | None,
+    config: dict[str, Any],
+    files: dict[str, int],
+    weight_files: dict[str, int],
+    tensors: dict[str, Tensor] | None,
+    tokenizer: Tokenizer | None,
+) -> Inspection:
+    """What follows from a config and tensors, wherever they come from."""
+    model = language_model(config)
+    return Inspection(
+        name=name,
+        folder=folder,
+        config=config,
+        model=model,
+        architecture=architecture(config, model),
+        kind=kind.recognised(config, files, tensors),
+        files=files,
+        weight_files=weight_files,
+        tensors=tensors,
+        tokenizer=tokenizer,
     )
 
 
@@ -148,32 +161,30 @@ def language_model(config: dict[str, Any]) -> dict[str, Any]:
     if speculators.is_speculators(config):
         return speculators.flattened(config)
     for key in ("text_config", "thinker_config", "llm_config", "model"):
-        nested = config.get(key)
-        if isinstance(nested, dict) and nested:
+        if nested := table(config, key):
             return language_model(nested) if key == "thinker_config" else nested
     return config
 
 
 def architecture(config: dict[str, Any], model: dict[str, Any]) -> Architecture:
-    heads, hidden = _int(model, "num_attention_heads"), _int(model, "hidden_size")
-    names = (model if speculators.is_speculators(config) else config).get("architectures")
-    layer_types = model.get("layer_types")
-    dtype = model.get("dtype") or model.get("torch_dtype") or config.get("dtype") or config.get("torch_dtype")
+    heads, hidden = positive(model, "num_attention_heads"), positive(model, "hidden_size")
+    names = words(model if speculators.is_speculators(config) else config, "architectures")
+    dtypes = [word(part, key) for part in (model, config) for key in ("dtype", "torch_dtype")]
     return Architecture(
-        name=str(names[0]) if isinstance(names, list) and names else None,
-        model_type=str(config["model_type"]) if "model_type" in config else None,
-        num_hidden_layers=_int(model, "num_hidden_layers"),
+        name=next(iter(names), None),
+        model_type=word(config, "model_type"),
+        num_hidden_layers=positive(model, "num_hidden_layers"),
         hidden_size=hidden,
-        intermediate_size=_int(model, "intermediate_size"),
+        intermediate_size=positive(model, "intermediate_size"),
         num_attention_heads=heads,
-        num_key_value_heads=_int(model, "num_key_value_heads") or heads,
-        head_dim=_int(model, "head_dim") or _default_head_dim(model, hidden, heads),
-        vocab_size=_int(model, "vocab_size"),
-        max_position_embeddings=_int(model, "max_position_embeddings"),
-        dtype=dtype if isinstance(dtype, str) else None,
+        num_key_value_heads=positive(model, "num_key_value_heads") or heads,
+        head_dim=positive(model, "head_dim") or _default_head_dim(model, hidden, heads),
+        vocab_size=positive(model, "vocab_size"),
+        max_position_embeddings=positive(model, "max_position_embeddings"),
+        dtype=next(filter(None, dtypes), None),
         quantization=_quantization(config) or _quantization(model),
         tie_word_embeddings=(model if "tie_word_embeddings" in model else config).get("tie_word_embeddings") is True,
-        layer_types=tuple(map(str, layer_types)) if isinstance(layer_types, list) else (),
+        layer_types=tuple(words(model, "layer_types")),
         num_mtp_layers=kind.num_mtp_layers(config),
         is_composite=model is not config and "vocab_size" not in config and not speculators.is_speculators(config),
     )
@@ -185,7 +196,7 @@ def _indexed(files: Files, found: dict[str, int], pattern: str) -> dict[str, int
     index = files.read_json(f"{stem}.safetensors.index.json") if pattern.endswith(".safetensors") else None
     if index is None:
         return found
-    named = set((index.get("weight_map") or {}).values())
+    named = set(map(str, table(index, "weight_map").values()))
     missing = sorted(named - found.keys())
     if missing:
         raise CheckpointError(
@@ -207,11 +218,6 @@ def _tensors(files: Files, weight_files: dict[str, int], cache: Path | None) -> 
     return pickles.read_files([files.folder / file for file in weight_files], cache)
 
 
-def _int(config: dict[str, Any], key: str) -> int | None:
-    value = config.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _default_head_dim(model: dict[str, Any], hidden_size: int | None, heads: int | None) -> int | None:
     if str(model.get("model_type")).startswith("qwen3"):
         return 128  # transformers' Qwen3 configs do not work it out
@@ -219,5 +225,5 @@ def _default_head_dim(model: dict[str, Any], hidden_size: int | None, heads: int
 
 
 def _quantization(config: dict[str, Any]) -> str | None:
-    told = config.get("quantization_config") or config.get("compression_config")
-    return str(told.get("quant_method", "unknown")) if isinstance(told, dict) else None
+    told = table(config, "quantization_config") or table(config, "compression_config")
+    return str(told.get("quant_method", "unknown")) if told else None

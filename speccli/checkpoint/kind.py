@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from speccli.checkpoint import speculators
+from speccli.checkpoint.config import positive, table, words
 
 Layout = Literal["plain", "speculators", "medusa-author", "medusa-merged"]
 """How it is written down: as vLLM reads it, in the speculators format, as Medusa's authors publish heads alone or
@@ -44,9 +45,8 @@ def recognised(config: dict[str, Any], files: Collection[str], tensors: Collecti
 
 def num_mtp_layers(config: dict[str, Any]) -> int:
     """The multi-token-prediction layers that a target's config claims."""
-    nested = [config[key] for key in ("text_config", "mtp_config") if isinstance(config.get(key), dict)]
-    found = [part[key] for part in (config, *nested) for key in MTP_KEYS if isinstance(part.get(key), int)]
-    return max(found, default=0)
+    parts = (config, table(config, "text_config"), table(config, "mtp_config"))
+    return max(positive(part, key) or 0 for part in parts for key in MTP_KEYS)
 
 
 def _speculators(config: dict[str, Any]) -> Kind | None:
@@ -57,7 +57,7 @@ def _speculators(config: dict[str, Any]) -> Kind | None:
 
 
 def _by_architecture(config: dict[str, Any]) -> Kind | None:
-    for architecture in _architectures(config):
+    for architecture in words(config, "architectures"):
         because = f"architectures is {architecture}"
         if "DSpark" in architecture:
             return Kind("dspark", "plain", because)
@@ -73,7 +73,7 @@ def _by_architecture(config: dict[str, Any]) -> Kind | None:
 def _medusa(config: dict[str, Any], files: Collection[str], names: Collection[str]) -> Kind | None:
     if any(name.startswith("medusa_head.") for name in names) and any("layers.0." in name for name in names):
         return Kind("medusa", "medusa-merged", "base model and tensors medusa_head.* in one checkpoint")
-    if config.get("medusa_num_heads") and any("CausalLM" in name for name in _architectures(config)):
+    if config.get("medusa_num_heads") and any("CausalLM" in name for name in words(config, "architectures")):
         return Kind("medusa", "medusa-merged", "config.json of a base model with medusa_num_heads")
     if any(AUTHOR_HEAD.fullmatch(name) for name in names):
         return Kind("medusa", "medusa-author", "tensors 0.0.linear.weight, 0.1.weight, ...")
@@ -102,8 +102,3 @@ def _eagle(names: Collection[str]) -> Kind | None:
     if "fc.weight" in short:
         return Kind("eagle", "plain", "tensor fc.weight over a layer without input_layernorm")
     return None
-
-
-def _architectures(config: dict[str, Any]) -> list[str]:
-    told = config.get("architectures")
-    return [str(name) for name in told] if isinstance(told, list) else []

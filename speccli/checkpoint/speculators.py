@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from speccli.checkpoint.config import integers, table
+
 METHODS = {"eagle3": "eagle3", "peagle": "eagle3", "dflash": "dflash", "dflash2": "dflash", "dspark": "dspark"}
 """Its `speculators_model_type` to vLLM's method (`transformers_utils/configs/speculators`)."""
 
@@ -32,8 +34,7 @@ def is_speculators(config: dict[str, Any]) -> bool:
 
 def flattened(config: dict[str, Any]) -> dict[str, Any]:
     """The config that vLLM makes its draft model of."""
-    layer = config.get("transformer_layer_config")
-    flat = dict(layer) if isinstance(layer, dict) else {}
+    flat = dict(table(config, "transformer_layer_config"))
     kind = config.get("speculators_model_type")
     flat |= {key: config[key] for key in COPIED if config.get(key) is not None}
     flat["architectures"] = [_architecture(kind, flat.get("model_type", "llama"))]
@@ -53,8 +54,7 @@ def speculative_tokens(config: dict[str, Any]) -> int | None:
 
 def verifier(config: dict[str, Any]) -> dict[str, Any]:
     """The target that it was trained for: name_or_path and architectures, where told."""
-    told = (config.get("speculators_config") or {}).get("verifier")
-    return told if isinstance(told, dict) else {}
+    return table(table(config, "speculators_config"), "verifier")
 
 
 def _architecture(kind: object, model_type: object) -> str:
@@ -67,10 +67,9 @@ def _architecture(kind: object, model_type: object) -> str:
 
 def _anchored(config: dict[str, Any]) -> dict[str, Any]:
     """Layer ids count from the embedding here, and from the first layer in DFlash's own words."""
-    ids = config.get("aux_hidden_state_layer_ids") or []
     own = {
         "mask_token_id": config.get("mask_token_id"),
-        "target_layer_ids": [i - 1 for i in ids if isinstance(i, int)],
+        "target_layer_ids": [i - 1 for i in integers(config, "aux_hidden_state_layer_ids") or []],
         "sample_from_anchor": config.get("sample_from_anchor", False),
     }
     if config.get("speculators_model_type") == "dspark":

@@ -68,16 +68,16 @@ def compare(first: Tokenizer, second: Tokenizer) -> Difference:
     )
 
 
-class _Added(msgspec.Struct):
+class _Added(msgspec.Struct, frozen=True):
     id: int
     content: str
 
 
-class _Model(msgspec.Struct):
+class _Model(msgspec.Struct, frozen=True):
     vocab: dict[str, int] | list[tuple[str, float]] = {}
 
 
-class _TokenizerJson(msgspec.Struct):
+class _TokenizerJson(msgspec.Struct, frozen=True):
     model: _Model = _Model()
     added_tokens: list[_Added] = []
 

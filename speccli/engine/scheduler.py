@@ -2,14 +2,21 @@
 
 vLLM sends `RequestSpecDecodeMetrics` only with a request's last output, and never when a stop string ends it (the
 front end finds stop strings and aborts the request). With these, the counts travel with each output, so they are exact
-at any moment and for any ending. Loaded by name in the engine's own process.
+at any moment and for any ending. Loaded by name in the engine's own process, which it also ends when speccli is gone:
+a front end that was killed must not leave a model in memory.
 """
 
+import os
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler as VllmAsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler as VllmScheduler
+
+LOOK_EVERY_S = 1.0
 
 Update = Callable[[Any, Any], dict[int, Any]]
 
@@ -23,11 +30,28 @@ def _with_counts(requests: dict[str, Any], update: Update, scheduled: Any, outpu
     return outputs
 
 
+def _end_with_parent() -> None:
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(LOOK_EVERY_S)
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(1)
+
+
 class Scheduler(VllmScheduler):  # type: ignore[misc]
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
         return _with_counts(self.requests, super().update_from_output, scheduler_output, model_runner_output)
 
 
 class AsyncScheduler(VllmAsyncScheduler):  # type: ignore[misc]
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
         return _with_counts(self.requests, super().update_from_output, scheduler_output, model_runner_output)

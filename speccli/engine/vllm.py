@@ -215,9 +215,8 @@ def _build(plan: Plan, log: Path) -> Any:
         ) from error
     arguments = EngineArgs(**plan.engine_arguments)
     config = arguments.create_engine_config()
-    if plan.pairing.is_speculative:
-        kind = "AsyncScheduler" if config.scheduler_config.async_scheduling else "Scheduler"
-        config.scheduler_config.scheduler_cls = f"speccli.engine.scheduler.{kind}"
+    kind = "AsyncScheduler" if config.scheduler_config.async_scheduling else "Scheduler"
+    config.scheduler_config.scheduler_cls = f"speccli.engine.scheduler.{kind}"
     engine = LLMEngine.from_vllm_config(config, disable_log_stats=arguments.disable_log_stats)
     own_logging_to(log)  # again: vLLM has set up its own logging meanwhile
     return engine

@@ -101,7 +101,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """vLLM engine arguments that speccli does not name, passed through."""
 
 
-DEFAULTS = Settings(max_tokens=512)
+DEFAULTS = Settings(max_tokens=512, max_num_seqs=16)
 
 NOT_SETTINGS = {"DEBUG", "CACHE"}
 
@@ -128,10 +128,16 @@ class Profile(msgspec.Struct, frozen=True):
 
     settings: Settings
     sources: dict[str, str]
+    order: tuple[str, ...] = ()
+    """The sources, the strongest first."""
 
     def over(self, *weaker: Layer) -> Profile:
         """This profile, with what it leaves open taken from the layers, the stronger one first."""
-        return _merge([Layer(self.settings, ""), *weaker], self.sources)
+        return _merge([Layer(self.settings, ""), *weaker], self)
+
+    def is_stronger(self, key: str, than: str) -> bool:
+        """Whether this key comes from a stronger source than the other one."""
+        return self.order.index(self.sources[key]) < self.order.index(self.sources[than])
 
     @property
     def sampling(self) -> Sampling:
@@ -140,15 +146,24 @@ class Profile(msgspec.Struct, frozen=True):
         )
 
 
-def load(typed: Settings, file: Path | None = None, environ: Mapping[str, str] = os.environ) -> Profile:
-    """What was typed over the environment over the user's files. Shipped profiles come later, by `Profile.over`."""
+def load(
+    typed: Settings,
+    file: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    command: Settings = Settings(),  # noqa: B008 - frozen
+) -> Profile:
+    """What was typed over the environment over the user's files over what suits the command.
+
+    Shipped profiles come later, by `Profile.over`.
+    """
     layers = [Layer(_checked(typed), "typed"), _environment(environ)]
     if file is not None:
         layers.append(_layer(named_file(file)))
     users = paths.config_dir() / "config.yaml"
     if users.is_file():
         layers.append(_layer(users))
-    return _merge(layers, {})
+    layers.append(Layer(command, "command"))
+    return _merge(layers, Profile(Settings(), {}))
 
 
 def named_file(file: Path) -> Path:
@@ -216,7 +231,8 @@ def _environment(environ: Mapping[str, str]) -> Layer:
     return Layer(Settings(**given), "environment")
 
 
-def _merge(layers: list[Layer], known: dict[str, str]) -> Profile:
+def _merge(layers: list[Layer], known: Profile) -> Profile:
+    """The layers, the strongest first; one without a name holds what is known already."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for key in KEYS:
@@ -226,10 +242,11 @@ def _merge(layers: list[Layer], known: dict[str, str]) -> Profile:
                 continue
             if key != "engine":
                 values[key] = value
-                sources[key] = layer.source or known[key]
+                sources[key] = layer.source or known.sources[key]
                 break
             values["engine"] = {**value, **values.get("engine", {})}
             for argument in value:
                 name = f"engine.{argument}"
-                sources.setdefault(name, layer.source or known[name])
-    return Profile(Settings(**values), sources)
+                sources.setdefault(name, layer.source or known.sources[name])
+    order = (*known.order, *(layer.source for layer in layers if layer.source))
+    return Profile(Settings(**values), sources, order)

@@ -120,13 +120,12 @@ def _check_nodes(document: Document, root: yaml.Node | None) -> None:
             raise document.refuse(path, "an alias leads back to itself", "write the value out")
         if count > MAX_NODES:
             raise UsageError(f"{document.name} unfolds to more than {MAX_NODES} values", "write it without aliases")
-        if node.id == "mapping":
-            _check_keys(document, path, [key for key, _ in node.value])
+        _check_keys(document, path, node)
 
 
-def _check_keys(document: Document, path: tuple[Step, ...], keys: list[Any]) -> None:
+def _check_keys(document: Document, path: tuple[Step, ...], node: Any) -> None:
     seen = set()
-    for key in keys:
+    for key, _ in node.value if node.id == "mapping" else []:
         name = str(key.value)
         if key.tag == "tag:yaml.org,2002:merge":
             continue
@@ -163,17 +162,18 @@ def _line(node: Any, path: Sequence[Step]) -> int | None:
         found = dict(_children(node)).get(step) if node is not None else None
         if found is None:
             break
-        line = (keys[step] if step in keys else found).start_mark.line + 1
+        line = keys.get(str(step), found).start_mark.line + 1
         node = found
     return line
 
 
 def _expected(problem: str) -> str:
     """From "Expected `int | null`, got `str`", or "Expected `float` >= 0.0"."""
-    expected, limit = re.findall(r"Expected `(.*?)`( [<>=]+ \S+)?", problem)[0]
+    found = re.findall(r"Expected `(.*?)`( [<>=]+ \S+)?", problem)
+    expected, limit = found[0] if found else (problem, "")
     words = [WORDS.get(part, part) for part in expected.split(" | ") if part != "null"]
-    got = re.findall(r"got `(.*?)`", problem)
-    return " or ".join(words) + limit.removesuffix(".0") + (f", not {WORDS.get(got[0], got[0])}" if got else "")
+    got = [WORDS.get(part, part) for part in re.findall(r"got `(.*?)`", problem)]
+    return " or ".join(words) + str(limit).removesuffix(".0") + (f", not {got[0]}" if got else "")
 
 
 def _nearest(given: str, known: Sequence[str]) -> str:

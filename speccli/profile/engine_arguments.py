@@ -26,7 +26,6 @@ BY_SPECCLI = {
     "kv_cache_dtype": "write `kv_cache_dtype` without `engine`",
     "kv_cache_memory_bytes": "write `kv_cache_gib`",
     "served_model_name": "leave it out: records carry the target's name",
-    "disable_log_stats": "leave it out: statistics are always on",
     "per_request_spec_decode_metrics": "leave it out: statistics are always on",
     "generation_config": "write `temperature`, `top_p`, `top_k` and `max_tokens`",
     "override_generation_config": "write `temperature`, `top_p`, `top_k` and `max_tokens`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from speccli.checkpoint.hub.failures import asked_wait_s, is_passing
+from speccli import __version__
+from speccli.checkpoint.hub.failures import asked_wait_s, is_passing, reason
 from speccli.errors import UsageError
 
 LONGEST_WAIT_S = 30.0
@@ -32,31 +34,31 @@ class Hub:
 
 def from_client() -> Hub:
     """The hub as huggingface_hub understood HF_ENDPOINT, HF_HUB_CACHE, HF_TOKEN and HF_HUB_OFFLINE when it was imported."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_token_to_send
+    from huggingface_hub import constants, get_token
 
     if not _is_address(constants.ENDPOINT):
         raise UsageError(f"HF_ENDPOINT is {constants.ENDPOINT!r}, which is no address", "write it as https://HOST")
+    token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise UsageError(
+            "your token holds characters that no token has", "copy it again: `hf auth login`, or HF_TOKEN=…"
+        )
     return Hub(
         endpoint=constants.ENDPOINT,
         cache=Path(constants.HF_HUB_CACHE),
-        token=get_token_to_send(None),
+        token=token or None,
         is_offline=constants.HF_HUB_OFFLINE,
     )
 
 
 def headers(hub: Hub) -> dict[str, str]:
-    from huggingface_hub.utils import build_hf_headers
-
-    import speccli
-
-    return build_hf_headers(token=hub.token or False, library_name="speccli", library_version=speccli.__version__)
+    named = {"User-Agent": f"speccli/{__version__}"}
+    return {**named, "Authorization": f"Bearer {hub.token}"} if hub.token else named
 
 
 def ask(hub: Hub, method: str, path: str, params: Mapping[str, Any] | None = None) -> bytes:
     """The body of the hub's answer; raises what huggingface_hub makes of a refusal."""
-    from huggingface_hub import constants, get_session
-    from huggingface_hub.utils import hf_raise_for_status
+    from huggingface_hub import constants, get_session, hf_raise_for_status
 
     answer = get_session().request(
         method,
@@ -88,7 +90,7 @@ def patiently(
             wait_s = max(wait_s, asked_wait_s(error))
             if wait_s > LONGEST_WAIT_S:
                 raise
-            narrate(f"{str(error).splitlines()[0]}; trying again in {wait_s:.0f} s")
+            narrate(f"{reason(error)}; trying again in {wait_s:.0f} s")
             sleep(wait_s)
     return call()
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from speccli.checkpoint import files
 from speccli.checkpoint.hub import selection
 from speccli.checkpoint.hub.access import Hub
-from speccli.checkpoint.hub.remote import COMMIT, DEFAULT_REVISION, RemoteFile, Repository
-from speccli.errors import CheckpointError
+from speccli.checkpoint.hub.repository import COMMIT, DEFAULT_REVISION, RemoteFile, Repository
+from speccli.errors import CheckpointError, MachineError
 from speccli.source import HubSource, described
 
 
@@ -56,10 +56,16 @@ def size_bytes(path: Path) -> int | None:
 def place(hub: Hub, repository: Repository) -> Path:
     """Give the files their names, and the branch or tag its commit. Nothing is written where all is in place already."""
     folder = snapshot(hub, repository.repo, repository.commit)
-    for file in repository.files:
-        _link(blob(hub, repository.repo, file), folder / file.path)
-    if not COMMIT.fullmatch(repository.revision):
-        _write_ref(_home(hub, repository.repo) / "refs" / repository.revision, repository.commit)
+    try:
+        for file in repository.files:
+            _link(blob(hub, repository.repo, file), folder / file.path)
+        if not COMMIT.fullmatch(repository.revision):
+            _write_ref(_home(hub, repository.repo) / "refs" / repository.revision, repository.commit)
+    except OSError as error:
+        raise MachineError(
+            f"{repository.name} cannot be kept in {hub.cache}: {error}",
+            "set HF_HUB_CACHE to a folder that you can write",
+        ) from error
     return folder
 
 
@@ -71,10 +77,16 @@ def kept(source: HubSource, hub: Hub) -> Repository:
     if not commit or not folder.is_dir():
         raise CheckpointError(f"{described(source)} is not in the cache {hub.cache}")
     here = files.in_folder(folder, f"the copy of {described(source)} in the cache {hub.cache}")
-    found = tuple(
-        RemoteFile(name, here.sizes[name], (folder / name).resolve().name) for name in selection.needed(here)
-    )
+    found = tuple(RemoteFile(name, here.sizes[name], (folder / name).resolve().name) for name in selection.needed(here))
     return Repository(source.repo, revision, commit, found)
+
+
+def whole(source: HubSource, hub: Hub) -> Repository | None:
+    """A whole copy from before, if there is one."""
+    try:
+        return kept(source, hub)
+    except CheckpointError:
+        return None
 
 
 def _home(hub: Hub, repo: str) -> Path:
@@ -87,12 +99,14 @@ def _is_here(hub: Hub, repository: Repository, file: RemoteFile) -> bool:
 
 
 def _link(contents: Path, name: Path) -> None:
-    if name.exists():
+    if name.exists() and (name.is_symlink() or not contents.exists()):
         return
     name.parent.mkdir(parents=True, exist_ok=True)
     name.unlink(missing_ok=True)
     try:
         name.symlink_to(os.path.relpath(contents, name.parent))
+    except FileExistsError:  # another process was quicker
+        return
     except OSError:  # a file system without links holds each file once, under its name
         contents.replace(name)
 

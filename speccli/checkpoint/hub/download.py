@@ -13,7 +13,8 @@ from pathlib import Path
 from speccli.checkpoint.hub import cached, transfer
 from speccli.checkpoint.hub.access import Hub
 from speccli.checkpoint.hub.failures import expected, explained
-from speccli.checkpoint.hub.remote import Narrate, RemoteFile, Repository, asked
+from speccli.checkpoint.hub.remote import asked
+from speccli.checkpoint.hub.repository import Narrate, RemoteFile, Repository
 from speccli.checkpoint.hub.sizes import sized
 from speccli.checkpoint.hub.transfer import Advance
 from speccli.errors import MachineError
@@ -39,13 +40,14 @@ def require_disk(
     if need > have:
         what = " and ".join(each.repo for each in wanted)
         raise MachineError(
-            f"the disk of {hub.cache} has {sized(have)} free, and {what} needs {sized(need)} more",
+            f"the disk of {hub.cache} has {sized(have)} free, and {sized(need)} more are needed for {what}",
             "free some space, or set HF_HUB_CACHE to a folder on a larger disk; nothing was downloaded",
         )
 
 
 def download(missing: Repository, hub: Hub, narrate: Narrate, advance: Advance) -> None:
     """Get every file. Whatever ends it, the files that are whole and the starts of the others stay."""
+    narrate(_announcement(missing, cached.partial_bytes(hub, missing)))
     stop = threading.Event()
     by_digest = {file.digest: file for file in missing.files}
     jobs = [functools.partial(_get, file, missing, hub, narrate, advance, stop) for file in by_digest.values()]
@@ -58,6 +60,11 @@ def download(missing: Repository, hub: Hub, narrate: Narrate, advance: Advance) 
             f"interrupted: {sized(here)} of {sized(missing.size_bytes)} are here; the same command goes on from there"
         )
         raise
+
+
+def _announcement(missing: Repository, partial_bytes: int) -> str:
+    line = f"downloading {missing.name}: {sized(missing.size_bytes)} in {len(missing.files)} file{'s'[: len(missing.files) > 1]}"
+    return f"{line}, of which {sized(partial_bytes)} are here" if partial_bytes else line
 
 
 def _get(
@@ -106,12 +113,14 @@ class Lines:
         self._total_bytes = total_bytes
         self._every_s = every_s
         self._here_bytes = 0
-        self._started_s = self._said_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._said_s = time.monotonic()
 
     def advance(self, more_bytes: int) -> None:
-        self._here_bytes += more_bytes
-        now_s = time.monotonic()
-        if now_s - self._said_s < self._every_s:
-            return
-        self._said_s = now_s
-        self._narrate(f"{sized(self._here_bytes)} of {sized(self._total_bytes)}")
+        with self._lock:
+            self._here_bytes += more_bytes
+            now_s = time.monotonic()
+            if now_s - self._said_s < self._every_s:
+                return
+            self._said_s = now_s
+            self._narrate(f"{sized(self._here_bytes)} of {sized(self._total_bytes)}")

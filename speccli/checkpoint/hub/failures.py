@@ -145,12 +145,12 @@ def _refused(error: HfHubHTTPError, asked: Asked) -> CheckpointError:
     status = error.response.status_code
     said = (error.server_message or "").partition("\n")[0]
     answer = f"{status} ({said})" if said else str(status)
+    if status == 401 and not asked.has_token:  # as mirrors answer that leave out the hub's own code
+        return _no_repository(asked)
     if status == 401:
         return CheckpointError(
             f"the hub does not accept your token: {answer}",
-            "`hf auth login` with one of {}/settings/tokens, or unset HF_TOKEN for public repositories".format(
-                asked.endpoint
-            ),
+            f"`hf auth login` with one of {asked.endpoint}/settings/tokens; public repositories need none",
         )
     if status == 429:
         return CheckpointError(
@@ -172,15 +172,20 @@ def _patience(error: HfHubHTTPError) -> str:
 
 
 def _unreachable(error: Exception, asked: Asked) -> CheckpointError:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return CheckpointError(
+            f"{asked.endpoint} shows a certificate that this machine does not trust: {reason(error)}",
+            "behind a proxy that reads TLS, set SSL_CERT_FILE to its certificate; then run the same command again",
+        )
     return CheckpointError(
-        f"{asked.endpoint} cannot be reached: {_reason(error)}",
+        f"{asked.endpoint} cannot be reached: {reason(error)}",
         "check the network, HF_ENDPOINT and HTTPS_PROXY, then run the same command again; "
         "`--target smollm2-135m` needs no hub",
     )
 
 
 def _cut(error: Exception, asked: Asked) -> CheckpointError:
-    return CheckpointError(f"the connection was cut while {asked.subject} came: {_reason(error)}", AGAIN)
+    return CheckpointError(f"the connection was cut while {asked.subject} came: {reason(error)}", AGAIN)
 
 
 def _not_written(error: OSError, asked: Asked) -> MachineError:
@@ -195,5 +200,5 @@ def _not_written(error: OSError, asked: Asked) -> MachineError:
     )
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,53 +1,22 @@
-"""A repository as the hub lists it, at one commit; its files can be read piece by piece."""
+"""What the hub says about a repository, and pieces of its files."""
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from speccli.checkpoint.files import Files
+from speccli.checkpoint.hub import cached
 from speccli.checkpoint.hub.access import Hub, ask, headers, patiently
 from speccli.checkpoint.hub.failures import Asked, NotTheHub, expected, explained
+from speccli.checkpoint.hub.repository import COMMIT, DEFAULT_REVISION, DIGEST, Narrate, RemoteFile, Repository
 from speccli.errors import UsageError
-from speccli.source import HubSource, described
+from speccli.source import HubSource
 
-Narrate = Callable[[str], None]
 T = TypeVar("T")
-
-COMMIT = re.compile(r"[0-9a-f]{40}")
-DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-DEFAULT_REVISION = "main"
-
-
-class RemoteFile(msgspec.Struct, frozen=True):
-    """A file on the hub. `digest` is its name in the cache: a sha256 for large files, git's sha1 for the others."""
-
-    path: str
-    size_bytes: int
-    digest: str
-
-
-class Repository(msgspec.Struct, frozen=True):
-    """The files of a repository at one commit, or some of them."""
-
-    repo: str
-    revision: str
-    commit: str
-    files: tuple[RemoteFile, ...]
-    is_gated: bool = False
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def only(self, paths: list[str]) -> Repository:
-        by_path = {file.path: file for file in self.files}
-        return msgspec.structs.replace(self, files=tuple(by_path[path] for path in paths))
 
 
 class _Lfs(msgspec.Struct):
@@ -92,17 +61,6 @@ def check(source: HubSource) -> None:
         raise UsageError(f"{source.revision!r} is no revision", "name a branch, a tag or a commit")
 
 
-def asked(source: HubSource, hub: Hub, file: str = "") -> Asked:
-    return Asked(
-        endpoint=hub.endpoint,
-        repo=source.repo,
-        revision=source.revision or DEFAULT_REVISION,
-        has_token=hub.token is not None,
-        cache=str(hub.cache),
-        file=file,
-    )
-
-
 def look(source: HubSource, hub: Hub, narrate: Narrate) -> Repository:
     """Ask the hub, once. Raises huggingface_hub's own errors, and `NotTheHub`."""
     revision = source.revision or DEFAULT_REVISION
@@ -116,7 +74,36 @@ def look(source: HubSource, hub: Hub, narrate: Narrate) -> Repository:
 
 def require_access(repository: Repository, hub: Hub, narrate: Narrate) -> None:
     """The hub lists a gated repository to everyone, and refuses its files."""
-    patiently(hub, lambda: ask(hub, "HEAD", resolve_path(repository, "config.json")), narrate)
+    patiently(hub, lambda: ask(hub, "HEAD", repository.resolve_path("config.json")), narrate)
+
+
+def opened(repository: Repository, hub: Hub) -> Files:
+    """The files, to be read piece by piece: those in the cache from there, the others by HTTP ranges."""
+    folder = cached.snapshot(hub, repository.repo, repository.commit)
+    source = HubSource(repository.repo, repository.revision)
+
+    def read(file: str, offset: int, size: int) -> bytes:
+        if (folder / file).is_file():
+            with (folder / file).open("rb") as contents:
+                contents.seek(offset)
+                return contents.read(size)
+        try:
+            return _range(hub, repository.resolve_path(file), offset, size)
+        except expected() as error:
+            raise explained(error, asked(source, hub, file)) from error
+
+    return Files(repository.name, {file.path: file.size_bytes for file in repository.files}, read)
+
+
+def asked(source: HubSource, hub: Hub, file: str = "") -> Asked:
+    return Asked(
+        endpoint=hub.endpoint,
+        repo=source.repo,
+        revision=source.revision or DEFAULT_REVISION,
+        has_token=hub.token is not None,
+        cache=str(hub.cache),
+        file=file,
+    )
 
 
 def nearest_revisions(source: HubSource, hub: Hub) -> tuple[str, ...]:
@@ -129,28 +116,9 @@ def nearest_revisions(source: HubSource, hub: Hub) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(source.revision or "", names, 3) or names[:3])
 
 
-def opened(repository: Repository, hub: Hub) -> Files:
-    """The files, to be read by HTTP ranges."""
-    source = HubSource(repository.repo, repository.commit)
-
-    def read(file: str, offset: int, size: int) -> bytes:
-        try:
-            return _range(hub, resolve_path(repository, file), offset, size)
-        except expected() as error:
-            raise explained(error, asked(source, hub, file)) from error
-
-    name = described(HubSource(repository.repo, None if repository.revision == DEFAULT_REVISION else repository.revision))
-    return Files(name, {file.path: file.size_bytes for file in repository.files}, read)
-
-
-def resolve_path(repository: Repository, file: str) -> str:
-    return f"/{repository.repo}/resolve/{repository.commit}/{quote(file)}"
-
-
 def _range(hub: Hub, path: str, offset: int, size: int) -> bytes:
     """Some bytes of a file; no more is read than that, also where the server sends the whole file."""
-    from huggingface_hub import constants, get_session
-    from huggingface_hub.utils import hf_raise_for_status
+    from huggingface_hub import constants, get_session, hf_raise_for_status
 
     if size <= 0:
         return b""

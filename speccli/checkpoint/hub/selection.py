@@ -13,7 +13,9 @@ FORMATS = (".safetensors", ".bin", ".pt")
 
 INDEXES = {".safetensors": "model.safetensors.index.json", ".bin": "pytorch_model.bin.index.json"}
 
-NO_WEIGHTS = re.compile(r"(training_args|optimizer|scheduler|scaler|rng_state|adapter_model|tokenizer|mask_embedding).*")
+NO_WEIGHTS = re.compile(
+    r"(training_args|optimizer|scheduler|scaler|rng_state|adapter_model|tokenizer|mask_embedding).*"
+)
 """Weight files by their ending only: what a trainer left, a LoRA adapter, and MASK_EMBEDDING."""
 
 MASK_EMBEDDING = "mask_embedding.pt"
@@ -35,7 +37,9 @@ def needed(files: Files) -> list[str]:
 
 def _weights(files: Files) -> list[str]:
     for ending in FORMATS:
-        names = _without_duplicates(name for name in files.sizes if name.endswith(ending) and not NO_WEIGHTS.match(name))
+        names = _without_duplicates(
+            name for name in files.sizes if name.endswith(ending) and not NO_WEIGHTS.match(name)
+        )
         if names:
             index = INDEXES.get(ending, "")
             return [*_shards(files, index), index] if index in files.sizes else names

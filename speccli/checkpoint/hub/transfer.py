@@ -13,13 +13,11 @@ from pathlib import Path
 from speccli.checkpoint.hub import cached
 from speccli.checkpoint.hub.access import Hub, headers, patiently
 from speccli.checkpoint.hub.failures import NotTheHub, is_cut, is_passing
-from speccli.checkpoint.hub.remote import RemoteFile, Repository, resolve_path
+from speccli.checkpoint.hub.repository import Narrate, RemoteFile, Repository
 from speccli.errors import CheckpointError
 
 Advance = Callable[[int], None]
 """Told how many bytes more are here; fewer, if a part has to come again."""
-
-Narrate = Callable[[str], None]
 
 
 class Stopped(Exception):
@@ -41,7 +39,7 @@ def get(
             advance(file.size_bytes)
             return
         partial = cached.partial(hub, repository.repo, file)
-        _receive(file, hub.endpoint + resolve_path(repository, file.path), partial, hub, narrate, advance, stop)
+        _receive(file, hub.endpoint + repository.resolve_path(file.path), partial, hub, narrate, advance, stop)
         _verify(file, repository.repo, partial)
         partial.replace(contents)
 
@@ -76,8 +74,7 @@ def _receive(
 
 def _stream(url: str, partial: Path, hub: Hub, advance: Advance, stop: threading.Event) -> None:
     """Add to `partial` what is missing. The hub's redirect to its storage is followed anew each time: it expires."""
-    from huggingface_hub import constants, get_session
-    from huggingface_hub.utils import hf_raise_for_status
+    from huggingface_hub import constants, get_session, hf_raise_for_status
 
     before = cached.size_bytes(partial) or 0
     wanted = {**headers(hub), "Accept-Encoding": "identity"}

@@ -1,0 +1,122 @@
+"""Converted copies: what `repair` decides, written once into the cache, found there again, and given to the engine.
+
+cache/converted/<name>/   config.json as repaired, weights rewritten or linked, all else linked, and speccli.json last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from speccli.checkpoint import rewrite, workplace
+from speccli.checkpoint.inspection import Inspection
+from speccli.checkpoint.repair import plan, plan_target, preview
+from speccli.checkpoint.repair.place import TRAPS, misread_as
+from speccli.checkpoint.repair.remade import Remade
+from speccli.checkpoint.workplace import Narrate
+from speccli.errors import CheckpointError, MachineError
+
+__all__ = ["converted", "needed", "plan", "plan_target", "preview"]
+
+CONVERTER_VERSION = 1
+"""Raise it when the output changes: copies made by another version are then made again."""
+
+MANIFEST = "speccli.json"
+
+SPARE_BYTES = 50_000_000
+
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".safetensors.index.json", ".bin.index.json")
+
+BESIDE = ("mask_embedding.pt",)
+"""Weights that vLLM reads in addition (`models/qwen3_dflash.py`)."""
+
+Seen = dict[str, tuple[int, int]]
+"""Size and modification time of files."""
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    digest: str
+    reasons: tuple[str, ...]
+    sources: Seen
+    files: Seen
+
+
+def needed(checkpoint: Inspection, target: Inspection, method: str) -> str | None:
+    """Why vLLM must not get the speculator as it is; None where it may."""
+    remade = plan(checkpoint, target, method)
+    return "; ".join(remade.reasons) if remade else None
+
+
+def converted(checkpoint: Inspection, remade: Remade, key: str, cache: Path, narrate: Narrate, method: str) -> Path:
+    """The folder with the remade checkpoint, whose path leaves the method alone; it is made if missing, stale or damaged.
+
+    `key` names the source and its revision.
+    """
+    if checkpoint.folder is None:
+        raise CheckpointError(f"{checkpoint.name} is not on this machine", f"`speccli pull` fetches {checkpoint.name}")
+    digest = _digest(remade, key)
+    folder = cache / "converted" / _folder_name(key, digest, method)
+    _require_plain_path(folder, method)
+    source = Path(checkpoint.folder)
+    if _is_whole(folder, digest, source):
+        return folder
+    for reason in remade.reasons:
+        narrate(f"converting {checkpoint.name}: {reason}")
+    with workplace.making(folder, SPARE_BYTES + rewrite.written_bytes(checkpoint, remade), narrate) as made:
+        _write(checkpoint, remade, digest, made)
+    return folder
+
+
+def _write(checkpoint: Inspection, remade: Remade, digest: str, made: Path) -> None:
+    source = Path(str(checkpoint.folder)).resolve()
+    rewrite.write_weights(checkpoint, remade, made)
+    for name in checkpoint.files:
+        is_weight = name.endswith(WEIGHT_SUFFIXES) and name not in BESIDE
+        if name not in ("config.json", MANIFEST) and not is_weight:
+            (made / name).symlink_to((source / name).resolve())
+    (made / "config.json").write_bytes(msgspec.json.format(msgspec.json.encode(remade.config), indent=2) + b"\n")
+    manifest = _Manifest(digest, remade.reasons, _seen(source, list(checkpoint.files)), _seen(made))
+    (made / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+
+
+def _is_whole(folder: Path, digest: str, source: Path) -> bool:
+    """By sizes and times alone: contents would take too long for each start."""
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Manifest)
+        return (
+            manifest.digest == digest
+            and _seen(source.resolve(), list(manifest.sources)) == manifest.sources
+            and _seen(folder, list(manifest.files)) == manifest.files
+        )
+    except (OSError, msgspec.DecodeError):
+        return False
+
+
+def _seen(folder: Path, names: list[str] | None = None) -> Seen:
+    paths = [folder / name for name in names] if names is not None else sorted(folder.iterdir())
+    return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
+
+
+def _digest(remade: Remade, key: str) -> str:
+    what: list[Any] = [CONVERTER_VERSION, key, remade]
+    return hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()
+
+
+def _folder_name(key: str, digest: str, method: str) -> str:
+    """For people to recognise, where that does not mislead vLLM."""
+    stem = re.sub(r"[^\w.-]+", "-", key.rstrip("/").rpartition("/")[2])[:40].strip("-.")
+    name = f"{stem}-{digest[:12]}"
+    return digest[:12] if misread_as(name, method) or not stem else name
+
+
+def _require_plain_path(folder: Path, method: str) -> None:
+    taken = misread_as(str(folder), method)
+    if taken is not None:
+        raise MachineError(
+            f"the cache's path {folder.parent} holds a word from which vLLM concludes that the method is {taken}",
+            f"set SPECCLI_CACHE to a folder whose path holds none of {', '.join(TRAPS)}",
+        )
