@@ -3,10 +3,10 @@
 
 BIN := .venv/bin
 
-.PHONY: help setup test check format demo bench-overhead bench-cpu clean FORCE
+.PHONY: help setup test check check-cuda-names format demo bench-overhead bench-cpu clean FORCE
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'EXTRA=cpu|cuda         which vLLM (default: cuda where an NVIDIA device is seen)'
 	@echo 'PYTHON=python3.12      which Python carries .venv (default: the first of 3.11 to 3.14 on PATH)'
@@ -27,7 +27,7 @@ setup: .venv/.installed ## make .venv and install speccli into it; at once if no
 define STATIC_CHECKS
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy speccli tests .ci/setup.py
+	$(BIN)/mypy speccli tests .ci/setup.py .ci/cuda_names.py
 	$(BIN)/lint-imports
 	$(BIN)/cog --check --diff --check-fail-msg='make format brings it up to date' README.md
 endef
@@ -39,6 +39,9 @@ test: .venv/.installed ## the whole gate: set-up, static checks, every test (rea
 check: .venv/.installed ## the fast part of the gate, without real engines
 	$(STATIC_CHECKS)
 	$(BIN)/pytest -m 'not gpu and not engine'
+
+check-cuda-names: .venv/.installed ## whether the CUDA vLLM has all that speccli uses (downloads its wheel, 330 MB)
+	$(BIN)/python .ci/cuda_names.py
 
 format: .venv/.installed ## format the code and bring the README's generated parts up to date
 	$(BIN)/ruff format

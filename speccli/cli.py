@@ -233,14 +233,20 @@ def pull(
 
 @app.command()
 def doctor(
+    target: Target = None,
+    method: MethodOption = None,
+    speculator: Speculator = None,
+    num_speculative_tokens: K = None,
+    no_spec: NoSpec = False,
     hardware: HardwareOption = None,
+    profile: ProfileFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub anything.")] = False,
 ) -> None:
-    """Say what is installed, whether it fits together and this machine, and what to do where it does not."""
+    """Say what is installed, whether it fits together, this machine and the pairing, and what to do where it does not."""
     from speccli.commands.doctor import doctor as run
 
-    raise typer.Exit(run(hardware, as_json, offline))
+    raise typer.Exit(run(_settings({**locals(), "eager": None}), profile, as_json, offline))
 
 
 @app.command()

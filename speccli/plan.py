@@ -19,10 +19,14 @@ GIB = 1024**3
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
-DEFAULT_MAX_MODEL_LEN = 8192
-
-PASSED = ("tensor_parallel_size", "gpu_memory_utilization", "kv_cache_dtype")
+PASSED = ("max_num_seqs", "tensor_parallel_size", "gpu_memory_utilization", "kv_cache_dtype")
 """Settings that vLLM has under the same name, and that its own defaults are good for."""
+
+GPU_MEMORY_UTILIZATION = 0.92
+"""vLLM's default (`vllm/config/cache.py`)."""
+
+GPU_OVERHEAD_BYTES = 2 * GIB
+"""Activations, buffers and CUDA graphs of one device: a rough figure, 1.5 to 3 GiB in public logs of vLLM 0.29 to 0.31."""
 
 CPU_OVERHEAD_BYTES = int(1.5 * GIB)
 """What the engine's three processes hold on the CPU beside weights and KV cache: measured 1.3 GiB with SmolLM2-135M."""
@@ -52,13 +56,16 @@ def fit(profile: Profile, hardware: Hardware, pairing: Pairing, checkpoints: Che
     settings = profile.settings
     target, speculator = checkpoints.target, checkpoints.speculator
     dtype = chosen_dtype(settings, hardware)
-    max_model_len = settings.max_model_len or min(target.max_position_embeddings, DEFAULT_MAX_MODEL_LEN)
+    max_model_len = settings.context_length(target.max_position_embeddings)
     weight_bytes = _weight_bytes(target, dtype) + (_weight_bytes(speculator, dtype) if speculator else 0)
     per_token = _kv_bytes_per_token(target, speculator, dtype)
-    wanted_bytes = per_token * max_model_len * (settings.max_num_seqs or 1)
-    kv_cache_bytes = _kv_cache_gib(settings, hardware, wanted_bytes) * GIB
+    one_request_bytes = per_token * max_model_len
     if hardware.kind == "cpu":
-        _check_memory(hardware, weight_bytes, kv_cache_bytes, per_token * max_model_len)
+        kv_cache_bytes = _cpu_kv_cache_bytes(settings, hardware, one_request_bytes * (settings.max_num_seqs or 1))
+        _check_memory(hardware, weight_bytes, kv_cache_bytes)
+    else:
+        kv_cache_bytes = _gpu_kv_cache_bytes(settings, hardware, weight_bytes)
+    _check_one_request(kv_cache_bytes, one_request_bytes)
     return Plan(
         profile=profile,
         hardware=hardware,
@@ -97,20 +104,38 @@ def _bytes_of(dtype: str, checkpoint: Checkpoint) -> int:
     return DTYPE_BYTES.get(checkpoint.dtype if dtype == "auto" else dtype, 2)
 
 
-def _kv_cache_gib(settings: Settings, hardware: Hardware, needed_bytes: int) -> int:
-    """On the CPU vLLM takes whole GiB. Without a setting: what the requests can use, but at most a quarter of the free memory."""
+def _cpu_kv_cache_bytes(settings: Settings, hardware: Hardware, wanted_bytes: int) -> int:
+    """vLLM takes whole GiB. Without a setting: what the requests can use, but at most a quarter of the free memory."""
     if settings.kv_cache_gib is not None:
-        return max(1, round(settings.kv_cache_gib))
+        return max(1, round(settings.kv_cache_gib)) * GIB
     available = hardware.cpu.memory_available_bytes if hardware.cpu else 0
-    return max(1, min(math.ceil(needed_bytes / GIB), available // 4 // GIB))
+    return max(1, min(math.ceil(wanted_bytes / GIB), available // 4 // GIB)) * GIB
 
 
-def _check_memory(hardware: Hardware, weight_bytes: int, kv_cache_bytes: int, one_request_bytes: int) -> None:
+def _gpu_kv_cache_bytes(settings: Settings, hardware: Hardware, weight_bytes: int) -> int:
+    """About what is left: budget less weights less activations and graphs; the budget as in `gpu_worker.py`."""
+    count = settings.tensor_parallel_size or 1
+    share = settings.gpu_memory_utilization or GPU_MEMORY_UTILIZATION
+    budget = sum(device.total_bytes for device in hardware.devices[:count]) * share
+    left = int(budget - weight_bytes - count * GPU_OVERHEAD_BYTES)
+    if left <= 0:
+        raise MachineError(
+            f"does not fit: weights {weight_bytes / GIB:.1f} GiB, and about {GPU_OVERHEAD_BYTES / GIB:.0f} GiB of overhead on each of "
+            f"{count} device(s), leave nothing of a budget of {budget / GIB:.1f} GiB",
+            "choose a smaller or quantised target, a smaller speculator, or more devices with tensor_parallel_size",
+        )
+    return left
+
+
+def _check_one_request(kv_cache_bytes: int, one_request_bytes: int) -> None:
     if kv_cache_bytes < one_request_bytes:
         raise MachineError(
-            f"a KV cache of {kv_cache_bytes / GIB:.0f} GiB does not hold one request of the whole context, which takes {one_request_bytes / GIB:.1f} GiB",
-            "shorten the context with --max-model-len, or raise kv_cache_gib in the profile",
+            f"a KV cache of {kv_cache_bytes / GIB:.1f} GiB does not hold one request of the whole context, which takes {one_request_bytes / GIB:.1f} GiB",
+            "shorten the context with --max-model-len, or give the cache more memory (kv_cache_gib, gpu_memory_utilization)",
         )
+
+
+def _check_memory(hardware: Hardware, weight_bytes: int, kv_cache_bytes: int) -> None:
     available = hardware.cpu.memory_available_bytes if hardware.cpu else 0
     needed = weight_bytes + kv_cache_bytes + CPU_OVERHEAD_BYTES
     if needed > available:
@@ -134,7 +159,6 @@ def _engine_arguments(
         "served_model_name": pairing.target,
         "dtype": dtype,
         "max_model_len": max_model_len,
-        "max_num_seqs": settings.max_num_seqs,
         "enforce_eager": bool(settings.enforce_eager),
         "disable_log_stats": True,
     }

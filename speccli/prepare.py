@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from speccli import checkpoint, hardware, pairing, plan, profile
+from speccli import checkpoint, hardware, paircheck, pairing, plan, profile
 
 
 def prepare(
@@ -16,9 +16,10 @@ def prepare(
     environ: Mapping[str, str] = os.environ,
     command: profile.Settings = profile.Settings(),  # noqa: B008 - frozen
 ) -> plan.Plan:
-    """Decide everything that a run needs, fetching checkpoints that are missing."""
+    """Decide everything that a run needs, fetching and converting checkpoints where that is needed."""
     asked = profile.load(typed, file, environ, command)
     machine = hardware.resolve(asked.settings.hardware, environ)
     completed, pair = pairing.resolve(asked, machine)
-    checkpoints = checkpoint.fetch(pair, narrate)
-    return plan.fit(completed, machine, pair, checkpoints)
+    fetched = checkpoint.fetch(pair, narrate)
+    paircheck.require(paircheck.pair_of(completed, machine, pair, fetched), narrate)
+    return plan.fit(completed, machine, pair, checkpoint.for_engine(fetched, narrate))

@@ -5,20 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from speccli.checkpoint import Checkpoint, Checkpoints
 from speccli.errors import MachineError
-from speccli.hardware import CpuInfo, Hardware
+from speccli.hardware import CpuInfo, Device, Hardware
 from speccli.pairing import Pairing
 from speccli.plan import CPU_OVERHEAD_BYTES, GIB, Plan, fit
 from speccli.profile import DEFAULTS, Layer, Profile, Settings
 from speccli.source import FolderSource
 
 SMOLLM2 = Checkpoint(
-    name="smollm2-135m", path="/models/smollm2", architecture="LlamaForCausalLM", num_hidden_layers=30, hidden_size=576, num_key_value_heads=3,
-    head_dim=64, vocab_size=49152, max_position_embeddings=8192, dtype="bfloat16", weight_bytes=269_060_552,
-)  # fmt: skip
+    name="smollm2-135m",
+    path="/models/smollm2",
+    dtype="bfloat16",
+    weight_bytes=269_060_552,
+    kv_elements_per_token=2 * 30 * 3 * 64,
+    max_position_embeddings=8192,
+)
 
 NGRAM = Pairing(
     "smollm2-135m", FolderSource("/models/smollm2"), "ngram", 4, "no weights", config={"prompt_lookup_max": 4}
@@ -63,12 +68,12 @@ def test_a_draft_models_weights_and_kv_layers_add_up() -> None:
 
 def test_the_kv_cache_is_what_the_requests_can_use() -> None:
     # 2 x 30 layers x 3 heads x 64 x 4 bytes = 46,080 bytes a token; 16 x 8,192 tokens are 5.6 GiB
-    assert plan(hardware=cpu(64)).kv_cache_bytes == 6 * GIB
+    assert plan(hardware=cpu(64), max_num_seqs=16).kv_cache_bytes == 6 * GIB
     assert plan(max_num_seqs=1).kv_cache_bytes == 1 * GIB
 
 
 def test_the_kv_cache_takes_at_most_a_quarter_of_the_free_memory() -> None:
-    assert plan(hardware=cpu(16)).kv_cache_bytes == 4 * GIB
+    assert plan(hardware=cpu(16), max_num_seqs=16).kv_cache_bytes == 4 * GIB
     assert plan(hardware=cpu(16), kv_cache_gib=7).kv_cache_bytes == 7 * GIB
 
 
@@ -117,5 +122,20 @@ def test_preloaded_libraries_go_before_the_users_own(monkeypatch: pytest.MonkeyP
     assert plan(max_num_seqs=1).environment["LD_PRELOAD"] == "/venv/lib/libiomp5.so:/lib/own.so"
 
 
-def test_a_gpu_gets_none_of_the_processors_settings() -> None:
-    assert plan(hardware=Hardware(kind="cuda", name="l4", source="named")).environment == {}
+L4 = Hardware(kind="cuda", name="l4", source="named", devices=(Device(name="NVIDIA L4", total_bytes=22559 * 2**20),))
+
+
+def test_a_gpu_gets_none_of_the_processors_settings_and_vllms_own_number_of_requests() -> None:
+    assert plan(hardware=L4).environment == {}
+    assert "max_num_seqs" not in plan(hardware=L4).engine_arguments
+
+
+def test_a_gpus_kv_cache_is_what_the_budget_leaves() -> None:
+    made = plan(hardware=L4, dtype="bfloat16")
+    assert made.kv_cache_bytes == int(0.92 * 22559 * 2**20 - 269_060_552 - 2 * GIB)
+
+
+def test_weights_larger_than_the_gpus_budget_are_refused() -> None:
+    huge = msgspec.structs.replace(SMOLLM2, weight_bytes=30 * GIB)
+    with pytest.raises(MachineError, match=r"does not fit: weights 30\.0 GiB"):
+        fit(Profile(Settings(dtype="bfloat16"), {"dtype": "typed"}), L4, PLAIN, Checkpoints(huge))

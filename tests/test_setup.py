@@ -443,7 +443,18 @@ def make(root: Path, *arguments: str, **env: str) -> "subprocess.CompletedProces
 
 def test_make_alone_lists_every_target(project: Path) -> None:
     listed = [line.split()[1] for line in make(project).stdout.splitlines() if line.startswith("make ")]
-    assert listed == ["help", "setup", "test", "check", "format", "demo", "bench-overhead", "clean"]
+    assert listed == [
+        "help",
+        "setup",
+        "test",
+        "check",
+        "check-cuda-names",
+        "format",
+        "demo",
+        "bench-overhead",
+        "bench-cpu",
+        "clean",
+    ]
 
 
 def test_make_setup_of_a_finished_venv_does_nothing(project: Path) -> None:

@@ -62,16 +62,20 @@ def converted(checkpoint: Inspection, remade: Remade, key: str, cache: Path, nar
     folder = cache / "converted" / _folder_name(key, digest, method)
     _require_plain_path(folder, method)
     source = Path(checkpoint.folder)
-    if _is_whole(folder, digest, source):
-        return folder
-    for reason in remade.reasons:
-        narrate(f"converting {checkpoint.name}: {reason}")
-    with workplace.making(folder, SPARE_BYTES + rewrite.written_bytes(checkpoint, remade), narrate) as made:
-        _write(checkpoint, remade, digest, made)
+    if not _is_whole(folder, digest, source):
+        workplace.make(
+            folder,
+            lambda made: _write(checkpoint, remade, digest, made, narrate),
+            is_whole=lambda: _is_whole(folder, digest, source),
+            needed_bytes=SPARE_BYTES + rewrite.written_bytes(checkpoint, remade),
+            narrate=narrate,
+        )
     return folder
 
 
-def _write(checkpoint: Inspection, remade: Remade, digest: str, made: Path) -> None:
+def _write(checkpoint: Inspection, remade: Remade, digest: str, made: Path, narrate: Narrate) -> None:
+    for reason in remade.reasons:
+        narrate(f"converting {checkpoint.name}: {reason}")
     source = Path(str(checkpoint.folder)).resolve()
     rewrite.write_weights(checkpoint, remade, made)
     for name in checkpoint.files:

@@ -63,7 +63,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     weight_files: dict[str, int]
     """The files that vLLM would load, with their sizes in bytes."""
     tensors: dict[str, Tensor] | None
-    """By name, over all weight files; None where the files are pickles that are not on this machine."""
+    """By name, over all weight files; None where these are pickles that were not opened, as on the hub."""
     tokenizer: Tokenizer | None
 
     @property
@@ -90,13 +90,20 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         return found.shape if found else None
 
 
-def inspect_folder(folder: Path, name: str, cache: Path | None = None) -> Inspection:
-    """A checkpoint on this machine. `cache` keeps what pickles hold, so that they are read once."""
-    return inspect(in_folder(folder, name), cache)
+def inspect_folder(
+    folder: Path, name: str, cache: Path | None = None, *, opens_pickles: bool = True, reads_tokenizer: bool = True
+) -> Inspection:
+    """A checkpoint on this machine. `cache` keeps what pickles hold, so that they are opened once."""
+    return inspect(in_folder(folder, name), cache, opens_pickles=opens_pickles, reads_tokenizer=reads_tokenizer)
 
 
-def inspect(files: Files, cache: Path | None = None) -> Inspection:
-    """Raises `CheckpointError` where config.json, weights or a header are missing or damaged."""
+def inspect(
+    files: Files, cache: Path | None = None, *, opens_pickles: bool = True, reads_tokenizer: bool = True
+) -> Inspection:
+    """Raises `CheckpointError` where config.json, weights or a header are missing or damaged.
+
+    To open a pickle takes seconds, to read a large vocabulary some tenths of one; what is left out is None.
+    """
     config = files.read_json("config.json")
     if config is None:
         where = files.folder or files.name
@@ -104,7 +111,7 @@ def inspect(files: Files, cache: Path | None = None) -> Inspection:
             f"{where} holds no config.json", "name a checkpoint in Hugging Face layout: config.json beside its weights"
         )
     weight_files = weight_files_of(files)
-    tensors = _tensors(files, weight_files, cache)
+    tensors = _tensors(files, weight_files, cache, opens_pickles)
     return of_parts(
         name=files.name,
         folder=str(files.folder) if files.folder else None,
@@ -112,7 +119,7 @@ def inspect(files: Files, cache: Path | None = None) -> Inspection:
         files=files.sizes,
         weight_files=weight_files,
         tensors=tensors,
-        tokenizer=tokenizer.read(files),
+        tokenizer=tokenizer.read(files) if reads_tokenizer else None,
     )
 
 
@@ -207,7 +214,9 @@ def _indexed(files: Files, found: dict[str, int], pattern: str) -> dict[str, int
     return {name: size for name, size in found.items() if name in named}
 
 
-def _tensors(files: Files, weight_files: dict[str, int], cache: Path | None) -> dict[str, Tensor] | None:
+def _tensors(
+    files: Files, weight_files: dict[str, int], cache: Path | None, opens_pickles: bool
+) -> dict[str, Tensor] | None:
     tensors: dict[str, Tensor] = {}
     if next(iter(weight_files)).endswith(".safetensors"):
         for file, size in weight_files.items():
@@ -215,7 +224,8 @@ def _tensors(files: Files, weight_files: dict[str, int], cache: Path | None) -> 
         return tensors
     if files.folder is None:
         return None
-    return pickles.read_files([files.folder / file for file in weight_files], cache)
+    paths = [files.folder / file for file in weight_files]
+    return pickles.read_files(paths, cache) if opens_pickles else pickles.kept(paths, cache)
 
 
 def _default_head_dim(model: dict[str, Any], hidden_size: int | None, heads: int | None) -> int | None:

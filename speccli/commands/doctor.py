@@ -1,34 +1,46 @@
 """`speccli doctor`: what is wrong with this machine, and what to do about it."""
 
 import os
+import shlex
 import shutil
 import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
 import speccli
-from speccli import hardware as machines
+from speccli import hardware, profile
 from speccli.diagnose import Finding, Group, Severity, exit_code
 from speccli.diagnose.environment import environment
 from speccli.diagnose.facts import Facts, gather
+from speccli.diagnose.pair import pair
 from speccli.errors import ExitCode
+from speccli.profile import Settings
 
 SCHEMA_VERSION = 1
 COLOURS: dict[Severity, str] = {"ok": "32", "info": "36", "warning": "33", "error": "1;31"}
 WIDEST = 100
+NOTHING = Settings()
 
 
 def doctor(
-    hardware: str | None = None, as_json: bool = False, offline: bool = False, *, facts: Facts | None = None
+    typed: Settings = NOTHING,
+    file: Path | None = None,
+    as_json: bool = False,
+    offline: bool = False,
+    *,
+    facts: Facts | None = None,
 ) -> ExitCode:
-    """Prints the report. `hardware` names a machine to plan for; `facts` stand in for those of the machine at hand."""
+    """Prints the report. `facts` stand in for those of the machine at hand."""
+    asked = profile.load(typed, file)
     if facts is None:
-        facts = gather(machines.resolve(hardware) if hardware else None, offline=offline)
-    groups = environment(facts)
+        name = asked.settings.hardware
+        facts = gather(hardware.resolve(name) if name else None, offline=offline)
+    groups = (*environment(facts), pair(asked, facts.planned or facts.machine, pull_command(typed, file)))
     code = exit_code(finding for group in groups for finding in group.findings)
     if as_json:
         sys.stdout.write(json_report(facts, groups, code) + "\n")
@@ -36,6 +48,15 @@ def doctor(
         width = min(WIDEST, shutil.get_terminal_size().columns)
         sys.stdout.write(text_report(groups, width=width, colour=wants_colour(sys.stdout)))
     return code
+
+
+def pull_command(typed: Settings, file: Path | None = None) -> str:
+    """What fetches the checkpoints of the same pairing."""
+    told = {"--profile": file} | {
+        f"--{key}": getattr(typed, key) for key in ("target", "method", "speculator", "hardware")
+    }
+    options = [str(part) for option, value in told.items() if value is not None for part in (option, value)]
+    return shlex.join(["speccli", "pull", *options])
 
 
 def json_report(facts: Facts, groups: Iterable[Group], code: ExitCode) -> str:

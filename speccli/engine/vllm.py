@@ -59,11 +59,9 @@ class VllmEngine:
 
     @property
     def max_in_flight(self) -> int:
-        return int(self._engine.vllm_config.scheduler_config.max_num_seqs)
-
-    @property
-    def max_model_len(self) -> int:
-        return int(self._engine.model_config.max_model_len)
+        """A quarter more than run at once: the engine, a step ahead of us, must find the next one waiting."""
+        running = int(self._engine.vllm_config.scheduler_config.max_num_seqs)
+        return running + max(1, running // 4)
 
     @property
     def log(self) -> Path:
@@ -74,7 +72,7 @@ class VllmEngine:
         flying: dict[str, _Flight] = {}
         try:
             while True:
-                for request in itertools.islice(waiting, self.max_in_flight - len(flying)):
+                while len(flying) < self.max_in_flight and (request := next(waiting, None)) is not None:
                     refusal = self._admit(request, flying)
                     if refusal is not None:
                         yield Step(request_id=request.id, at_s=time.monotonic(), finish_reason="error", error=refusal)
@@ -154,6 +152,7 @@ class VllmEngine:
             num_prompt_tokens=len(output.prompt_token_ids or ()),
             at_s=at_s,
             finish_reason=completion.finish_reason,
+            error=f"the engine gave this request up; see {self._log}" if completion.finish_reason == "error" else None,
         )
         flight.num_draft_tokens, flight.num_accepted_tokens = drafted, accepted
         return step

@@ -6,10 +6,17 @@ Every rule is a pure function of a `Pair`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from speccli.checkpoint import Fetched
+from speccli.errors import UsageError
+from speccli.hardware import Hardware
 from speccli.paircheck import dflash, draft, eagle, eagle3, fitting, medusa, mtp, names, tokens
 from speccli.paircheck.fault import Fault, Pair, Severity
+from speccli.pairing import Pairing
+from speccli.profile import Profile
 
-__all__ = ["Fault", "Pair", "Severity", "check"]
+__all__ = ["Fault", "Pair", "Severity", "check", "pair_of", "require"]
 
 GENERAL = (names.check, tokens.check, fitting.check)
 
@@ -31,3 +38,35 @@ def check(pair: Pair) -> list[Fault]:
     rules = [*GENERAL, *([BY_METHOD[pair.method]] if pair.method in BY_METHOD else [])]
     faults = [fault for rule in rules for fault in rule(pair)]
     return sorted(faults, key=lambda fault: ("error", "warning", "info").index(fault.severity))
+
+
+def pair_of(profile: Profile, hardware: Hardware, pairing: Pairing, fetched: Fetched) -> Pair:
+    """What is to run, its checkpoints as the engine will see them."""
+    settings, target = profile.settings, fetched.target.seen
+    return Pair(
+        target=target,
+        speculator=fetched.speculator.seen if fetched.speculator else None,
+        method=pairing.method,
+        num_speculative_tokens=pairing.num_speculative_tokens,
+        tensor_parallel_size=settings.tensor_parallel_size or 1,
+        max_model_len=settings.context_length(target.architecture.max_position_embeddings),
+        on_cpu=hardware.kind == "cpu",
+        config=pairing.config,
+    )
+
+
+def require(pair: Pair, narrate: Callable[[str], None]) -> None:
+    """Say what is worth less than it could be. Raises `UsageError` with all that will not run."""
+    faults = check(pair)
+    errors = [fault for fault in faults if fault.severity == "error"]
+    if errors:
+        first, *others = errors
+        lines = [f"{first.evidence}: {first.cause}", *(f"also: {_in_one_line(fault)}" for fault in others)]
+        raise UsageError("\n".join(lines), first.fix)
+    for fault in faults:
+        if fault.severity == "warning":
+            narrate(f"warning: {_in_one_line(fault)}")
+
+
+def _in_one_line(fault: Fault) -> str:
+    return f"{fault.evidence}: {fault.cause}; {fault.fix}"

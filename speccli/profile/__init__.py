@@ -100,8 +100,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     engine: dict[str, Any] | None = None
     """vLLM engine arguments that speccli does not name, passed through."""
 
+    def context_length(self, max_position_embeddings: int | None) -> int:
+        """That of a run: as set, else the target's own up to a limit that keeps the KV cache small."""
+        return self.max_model_len or min(max_position_embeddings or DEFAULT_MAX_MODEL_LEN, DEFAULT_MAX_MODEL_LEN)
 
-DEFAULTS = Settings(max_tokens=512, max_num_seqs=16)
+
+DEFAULT_MAX_MODEL_LEN = 8192
+
+DEFAULTS = Settings(max_tokens=512)
 
 NOT_SETTINGS = {"DEBUG", "CACHE"}
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from speccli.checkpoint.wheel import MANIFEST, METHOD_NAMES, fetch, folder_name, locate, require_modules
+from speccli.checkpoint.repair.place import TRAPS
+from speccli.checkpoint.wheel import MANIFEST, fetch, folder_name, locate, require_modules
 from speccli.errors import CheckpointError, MachineError
 from speccli.source import WheelSource
 
@@ -120,7 +121,7 @@ def test_each_source_has_a_folder_of_its_own(tools: FakeTools, tmp_path: Path) -
 @pytest.mark.parametrize("stem", ["my-eagle", "EAGLE3-head", "DFlash", "llama-dspark", "eagle-2"])
 def test_no_folder_name_makes_vllm_guess_a_method(stem: str) -> None:
     name = folder_name(WheelSource(requirement="a==1", sha256="0" * 64, gguf=f"a/{stem}.gguf"))
-    assert not any(method in name.lower() for method in METHOD_NAMES)
+    assert not any(trap in name.lower() for trap in TRAPS)
     assert folder_name(SOURCE).startswith("Tiny.Q4-")
 
 

@@ -14,10 +14,7 @@ from speccli.source import FolderSource
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    checkpoint = Checkpoint(
-        name="tiny", path=str(tmp_path), architecture="LlamaForCausalLM", num_hidden_layers=2, hidden_size=64, num_key_value_heads=1,
-        head_dim=64, vocab_size=256, max_position_embeddings=1024, dtype="float32", weight_bytes=2**20,
-    )  # fmt: skip
+    checkpoint = Checkpoint("tiny", str(tmp_path), "float32", 2**20, 2 * 2 * 64, 1024)
     return Plan(
         profile=Profile(Settings(max_tokens=16), {"max_tokens": "default"}),
         hardware=Hardware(kind="cpu", name="cpu", source="named"),

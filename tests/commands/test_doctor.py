@@ -2,15 +2,20 @@
 
 import io
 import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import speccli
-from speccli.commands.doctor import doctor, text_report, wants_colour
+from speccli.commands.doctor import doctor, pull_command, text_report, wants_colour
 from speccli.diagnose import Finding, Group
 from speccli.diagnose.environment import environment
 from speccli.errors import ExitCode, UsageError
 from speccli.hardware.shipped import named
+from speccli.profile import Settings
+from tests import tiny
 from tests.diagnose.example_facts import ON_CPU, changed, with_packages
 
 GROUPS = (
@@ -140,4 +145,30 @@ def test_json_has_no_colour_and_ends_in_one_newline(capsys: pytest.CaptureFixtur
 
 def test_a_machine_that_nobody_knows_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="no hardware is called 'l5'"):
-        doctor(hardware="l5")
+        doctor(Settings(hardware="l5"))
+
+
+def test_the_report_ends_with_the_pairing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target, heads = tiny.llama(tmp_path / "target"), tiny.vllm_medusa(tmp_path / "heads")
+    asked = Settings(target=str(target), method="medusa", speculator=str(heads), num_speculative_tokens=4)
+    assert doctor(asked, as_json=True, facts=ON_CPU) is ExitCode.FINDINGS
+    last = json.loads(capsys.readouterr().out)["findings"][-1]
+    assert (last["group"], last["id"], last["severity"]) == ("Pair", "pair.medusa-heads", "error")
+
+
+def test_the_command_takes_the_options_of_a_run(
+    run_speccli: Callable[..., "subprocess.CompletedProcess[bytes]"], tmp_path: Path
+) -> None:
+    target, heads = tiny.llama(tmp_path / "target"), tiny.vllm_medusa(tmp_path / "heads")
+    options = ["--target", str(target), "--method", "medusa", "--speculator", str(heads), "-k", "4"]
+    done = run_speccli("doctor", "--offline", "--json", *options)
+    ids = [finding["id"] for finding in json.loads(done.stdout)["findings"]]
+    assert ids[-2:] == ["pair.choice", "pair.medusa-heads"]
+
+
+def test_the_command_that_fetches_a_pairing_repeats_what_was_typed() -> None:
+    typed = Settings(target="qwen3-8b", method="eagle3", speculator="my head", hardware="l4")
+    assert pull_command(Settings()) == "speccli pull"
+    assert pull_command(typed, Path("mine.yaml")) == (
+        "speccli pull --profile mine.yaml --target qwen3-8b --method eagle3 --speculator 'my head' --hardware l4"
+    )

@@ -54,7 +54,6 @@ Settings
   temperature                 0.7                   [environment]
   max_tokens                  512                   [default]
   max_model_len               16384                 [pairing qwen3-8b for l4]
-  max_num_seqs                16                    [default]
 
 Instead
 """
@@ -63,7 +62,6 @@ SERVED = """\
 As a server of vLLM's own
   vllm serve RedHatAI/Qwen3-8B-FP8-dynamic \\
     --max-model-len 16384 \\
-    --max-num-seqs 16 \\
     --override-generation-config '{"temperature": 0.7}' \\
     --speculative-config '{"method": "eagle3", "model": "RedHatAI/Qwen3-8B-speculator.eagle3", "num_speculative_tokens": 3}'
 """

@@ -91,6 +91,13 @@ def test_a_prompt_that_is_too_long_fails_alone(engine: Engine) -> None:
     assert [last[name].finish_reason for name in "ab"] == ["length", "length"]
 
 
+def test_any_number_of_refusals_in_a_row_stops_nothing(engine: Engine) -> None:
+    refused = [Request(id=str(number), prompt=TOO_LONG) for number in range(2 * engine.max_in_flight)]
+    last = {step.request_id: step for step in engine.generate([*refused, ask("good", max_tokens=2)]) if step.is_last}
+    assert len(last) == len(refused) + 1
+    assert last["good"].finish_reason == "length"
+
+
 def test_the_same_id_twice_is_answered_twice(engine: Engine) -> None:
     last = [step for step in engine.generate([ask("a", max_tokens=2), ask("a", max_tokens=2)]) if step.is_last]
     assert [step.request_id for step in last] == ["a", "a"]

@@ -26,6 +26,7 @@ __all__ = [
     "fetch",
     "from_client",
     "inspect_remote",
+    "locate",
     "missing",
     "needed",
     "place",
@@ -43,6 +44,13 @@ def fetch(source: HubSource, narrate: Narrate, hub: Hub | None = None) -> Path:
         require_disk([absent], hub)
         download(absent, hub, narrate, Lines(narrate, absent.size_bytes).advance)
     return place(hub, wanted)
+
+
+def locate(source: HubSource, hub: Hub | None = None) -> Path | None:
+    """The folder of a whole copy in the cache, if there is one. The hub is not asked."""
+    hub = hub or from_client()
+    copy = cached.whole(source, hub)
+    return cached.snapshot(hub, copy.repo, copy.commit) if copy else None
 
 
 def needed(source: HubSource, narrate: Narrate, hub: Hub) -> Repository:

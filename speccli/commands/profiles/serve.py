@@ -9,8 +9,8 @@ from typing import Any
 from speccli import paths
 from speccli.hardware import Hardware
 from speccli.pairing import Facts, Pairing
-from speccli.plan import DEFAULT_MAX_MODEL_LEN, PASSED, chosen_dtype
-from speccli.profile import Settings
+from speccli.plan import PASSED, chosen_dtype
+from speccli.profile import DEFAULT_MAX_MODEL_LEN, Settings
 from speccli.source import FolderSource, HubSource, Source, WheelSource
 
 GIB = 1024**3
