@@ -29,7 +29,6 @@ DISTRIBUTIONS = (
     "torchcodec",
     "transformers",
     "gguf",
-    "accelerate",
     "intel-openmp",
     "arctic-inference",
 )

@@ -129,8 +129,8 @@ def bfloat16(facts: Facts) -> Finding | None:
         severity="info",
         title="bfloat16",
         evidence="not in this processor (no avx512_bf16, no amx_bf16)" if _is_x86(cpu) else "not in this processor",
-        cause="float32 is faster than bfloat16 here, and takes twice the memory",
-        fix="set dtype to float32 where the model is small enough",
+        cause="several tokens at once, as speculation and batches have them, are then faster in float32, which takes twice the memory",
+        fix="nothing to do: speccli chooses float32; --dtype bfloat16 saves memory",
     )
 
 
@@ -208,7 +208,7 @@ def tcmalloc(facts: Facts) -> Finding | None:
             severity="info",
             title="tcmalloc",
             evidence="neither in vLLM nor in the system",
-            cause="vLLM's CPU backend is somewhat faster with it",
+            cause="vLLM recommends it for its CPU backend",
             fix="apt-get install libtcmalloc-minimal4 (Debian, Ubuntu)",
         ),
     )

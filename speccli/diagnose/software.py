@@ -122,25 +122,20 @@ def transformers(facts: Facts) -> Finding | None:
 
 
 def gguf(facts: Facts) -> Finding | None:
-    """The embedded default comes as GGUF. Where vLLM is missing, the extra that brings it brings the reader too."""
+    """The embedded default comes as GGUF. Where vLLM is missing, only that is asked for."""
     if facts.vllm_distribution is None:
         return None
-    wanted = {name: specifier(facts.packages.get("speccli"), name) for name in ("gguf", "accelerate")}
-    lacking = [
-        f"{name}{versions}"
-        for name, versions in wanted.items()
-        if name not in facts.packages or not accepts(versions, facts.packages[name].version)
-    ]
-    if not lacking:
-        versions = ", ".join(f"{name} {facts.packages[name].version}" for name in wanted)
-        return Finding(id="env.gguf", severity="ok", title="GGUF reader", evidence=versions)
+    package = facts.packages.get("gguf")
+    wanted = specifier(facts.packages.get("speccli"), "gguf")
+    if package is not None and accepts(wanted, package.version):
+        return Finding(id="env.gguf", severity="ok", title="GGUF reader", evidence=f"gguf {package.version}")
     return Finding(
         id="env.gguf",
-        severity="warning" if facts.runs_on_cpu else "info",
+        severity="warning",
         title="GGUF reader",
-        evidence=f"lacks {' and '.join(lacking)}",
+        evidence=f"gguf {package.version}, outside {wanted}" if package else "gguf is not installed",
         cause="the embedded default model cannot be unpacked; other models can",
-        fix="pip install " + " ".join(f"'{requirement}'" for requirement in lacking),
+        fix=f"pip install 'gguf{wanted}'",
     )
 
 

