@@ -102,7 +102,7 @@ def chosen_lines(plan: Plan) -> list[str]:
 
 def statistics_lines(answer: Answer) -> list[str]:
     timing = answer.timing
-    parts = [f"{timing.num_tokens} tokens"]
+    parts = [f"{timing.num_tokens} token{'s' if timing.num_tokens != 1 else ''}"]
     if timing.decode_tokens_per_s is not None:
         parts.append(f"{timing.decode_tokens_per_s:.1f} tokens/s")
     if timing.time_to_first_token_s is not None:

@@ -27,6 +27,7 @@ def test_version(run_speccli: Run) -> None:
         (["chat", "Hello", "--nonsense"], "No such option: --nonsense"),
         (["chat", "Hello", "--no-spec", "--method", "ngram"], "--no-spec and --method ngram contradict each other"),
         (["chat", "Hello", "-k", "0"], "num_speculative_tokens is 0"),
+        (["chat", "Hello", "-k", "99"], "num_speculative_tokens is 99"),
         (["chat", "Hello", "--target", "smolm2-135m"], "did you mean `smollm2-135m`?"),
         (["chat", "Hello", "--profile", "nowhere.yaml"], "cannot read nowhere.yaml"),
         (["chat", "Hello", "--hardware", "h1000"], "did you mean"),

@@ -316,12 +316,12 @@ NAMES = "eagle3, draft_model, ngram"
         (
             {"num_speculative_tokens": 0},
             "num_speculative_tokens is 0",
-            "choose 1 to 128, or --no-spec for plain decoding",
+            "choose 1 to 64, or --no-spec for plain decoding",
         ),
         (
-            {"num_speculative_tokens": 129},
-            "num_speculative_tokens is 129",
-            "choose 1 to 128, or --no-spec for plain decoding",
+            {"num_speculative_tokens": 65},
+            "num_speculative_tokens is 65",
+            "choose 1 to 64, or --no-spec for plain decoding",
         ),
         (
             {"target": "mine-bf16", "method": "dflash", "num_speculative_tokens": 8},

@@ -20,8 +20,9 @@ NEEDS_SPECULATOR: frozenset[Method] = frozenset({"draft_model", "eagle", "eagle3
 TAKES_SPECULATOR: frozenset[Method] = NEEDS_SPECULATOR | {"mtp"}
 """MTP runs on layers of the target itself, or, for Gemma 4, on a checkpoint of its own."""
 
-MAX_SPECULATIVE_TOKENS = 128
-"""vLLM's rejection sampler takes no more in one step (`vllm/v1/sample/rejection_sampler.py`)."""
+MAX_SPECULATIVE_TOKENS = 64
+"""vLLM's rejection sampler takes 128 in one step (`vllm/v1/sample/rejection_sampler.py`), but every token is verified,
+and no published way to speculate proposes more than 32."""
 
 CHOSEN_ELSEWHERE = ("target", "method", "speculator", "num_speculative_tokens", "hardware")
 """Settings that a pairing file says by its other keys."""
