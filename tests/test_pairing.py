@@ -10,7 +10,7 @@ from speccli import paths
 from speccli.errors import UsageError
 from speccli.hardware import Device, Hardware
 from speccli.hardware.shipped import named
-from speccli.pairing import Decision, Pairing, catalogue, misleading_part, resolve, source_of
+from speccli.pairing import Decision, Pairing, catalogue, resolve, source_of
 from speccli.pairing.file import checked
 from speccli.profile import Profile, Settings, document, load
 from speccli.source import FolderSource, HubSource, WheelSource
@@ -360,11 +360,6 @@ NAMES = "eagle3, draft_model, ngram"
             "say which with --method: dflash, draft_model, dspark, eagle, eagle3, medusa, mtp",
         ),
         ({"method": "mtp"}, "mine-fp8 has no MTP layers", f"choose another method: {NAMES}"),
-        (
-            {"speculator": "a/eagle3-x", "method": "draft_model"},
-            "vLLM would not run a/eagle3-x as draft_model: it takes the method from 'eagle3' in the name",
-            "put the checkpoint into a folder whose path is free of eagle-, eagle3, dflash, dspark",
-        ),
     ],
 )
 def test_one_message_and_what_to_type(typed: dict[str, object], message: str, hint: str, mine: Path) -> None:
@@ -382,20 +377,6 @@ def test_what_runs_on_a_gpu_only_is_refused_on_a_processor(method: str) -> None:
     message, hint = refused("cpu", target="qwen3-4b", method=method)
     assert message == f"method {method} runs on a GPU only"
     assert hint == "choose another method: dflash, eagle3, draft_model, ngram, suffix"
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "part"),
-    [
-        ("draft_model", "/home/eagle-eye/models/draft", "eagle-"),
-        ("medusa", "/cache/EAGLE3/medusa", "eagle3"),
-        ("mtp", "/x/my-DFlash", "dflash"),
-        ("eagle3", "/cache/models--yuhuili--EAGLE3-LLaMA", None),
-        ("draft_model", "/cache/models--Qwen--Qwen3-0.6B", None),
-    ],
-)
-def test_a_path_that_vllm_takes_for_another_method_is_seen(method: str, path: str, part: str | None) -> None:
-    assert misleading_part(method, path) == part  # type: ignore[arg-type]
 
 
 # --- Pairing files

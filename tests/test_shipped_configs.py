@@ -21,9 +21,10 @@ import pytest
 
 from speccli import paths
 from speccli.checkpoint import Checkpoint, Checkpoints
+from speccli.checkpoint.repair.place import misread_as
 from speccli.hardware import CpuInfo, Hardware
 from speccli.hardware.shipped import named
-from speccli.pairing import Facts, Pairing, misleading_part, resolve
+from speccli.pairing import Facts, Pairing, resolve
 from speccli.pairing.file import PairingFile, checked
 from speccli.plan import fit
 from speccli.profile import Settings, document, load
@@ -140,7 +141,7 @@ def case(name: str, asked: Settings, hardware: str, folders: Folders) -> Case:
     profile, pairing = resolve(load(asked, None, {}), machine(hardware))
     target = checkpoint(pairing.target_facts, folders)
     speculator = checkpoint(pairing.speculator_facts, folders) if pairing.speculator_source else None
-    assert speculator is None or misleading_part(pairing.method, speculator.path) is None
+    assert speculator is None or misread_as(speculator.path, pairing.method) is None
     return Case(
         name, pairing, fit(profile, machine(hardware), pairing, Checkpoints(target, speculator)).engine_arguments
     )

@@ -18,7 +18,6 @@ from speccli.pairing.file import (
     Speculator,
     Target,
 )
-from speccli.pairing.speculation import misleading_part
 from speccli.pairing.target import DEFAULT_TARGET, source_of
 from speccli.profile import DEFAULTS, Layer, Method, Profile, Settings
 from speccli.source import Source
@@ -31,7 +30,6 @@ __all__ = [
     "Decision",
     "Facts",
     "Pairing",
-    "misleading_part",
     "resolve",
     "source_of",
 ]

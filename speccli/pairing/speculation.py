@@ -25,9 +25,6 @@ from speccli.source import HubSource, Source, described
 
 GPU_ONLY: frozenset[Method] = frozenset({"ngram_gpu", "dspark"})
 
-MISLEADING = ("eagle-", "eagle3", "dflash", "dspark")
-"""Where a speculator's path holds one of these, vLLM takes the method from it and not from what it is told."""
-
 MTP_KEYS = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
 """Of a config.json: how many MTP layers the checkpoint carries."""
 
@@ -91,13 +88,6 @@ def choose(profile: Profile, target: ChosenTarget, hardware: Hardware) -> Specul
         config=way.speculator.config,
         listed=way.speculator if way.is_listed else None,
     )
-
-
-def misleading_part(method: Method, path: str) -> str | None:
-    """The part of a speculator's path by which vLLM would take it for another method, if there is one."""
-    if method not in ("draft_model", "medusa", "mtp"):
-        return None
-    return next((part for part in MISLEADING if part in path.lower()), None)
 
 
 def _way(profile: Profile, target: ChosenTarget) -> _Way:
@@ -185,14 +175,7 @@ def _made_up(method: Method, name: str | None) -> Speculator:
 
 
 def _checkpoint(speculator: Speculator) -> Source | None:
-    source = source_of(speculator.source) if isinstance(speculator.source, str) else speculator.source
-    part = misleading_part(speculator.method, described(source)) if source is not None else None
-    if part is not None:
-        raise UsageError(
-            f"vLLM would not run {speculator.source} as {speculator.method}: it takes the method from {part!r} in the name",
-            f"put the checkpoint into a folder whose path is free of {', '.join(MISLEADING)}",
-        )
-    return source
+    return source_of(speculator.source) if isinstance(speculator.source, str) else speculator.source
 
 
 def _num_tokens(profile: Profile, way: _Way, target: ChosenTarget) -> Decision:
