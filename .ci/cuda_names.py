@@ -208,7 +208,7 @@ def uses(root: Path) -> dict[str, list[str]]:
     profiles = [yaml.safe_load(file.read_bytes()) for file in sorted(root.glob("profiles/*/*.yaml"))]
     used[ENGINE_ARGS] += [*arguments, *PASSED, *BY_SPECCLI, *keys_under("engine", profiles)]
     used[SPECULATIVE_CONFIG] += [*speculative, *keys_under("config", profiles)]
-    used[SAMPLING_PARAMS] += Sampling.__struct_fields__
+    used[SAMPLING_PARAMS] += [*Sampling.__struct_fields__, "output_kind"]
     for name in variables(root / file for file in (*SEAM, "speccli/plan.py")):
         used[f"vllm.envs.{name}"] = []
     return {dotted: list(dict.fromkeys(names)) for dotted, names in used.items()}

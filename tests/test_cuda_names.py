@@ -138,7 +138,7 @@ def test_what_speccli_uses_is_found_in_its_source() -> None:
     used = ci.uses(ROOT)
     assert {"model", "speculative_config", "tensor_parallel_size", "language_model_only"} <= set(used[ci.ENGINE_ARGS])
     assert {"method", "num_speculative_tokens", "model", "prompt_lookup_max"} <= set(used[ci.SPECULATIVE_CONFIG])
-    assert {"temperature", "logit_bias", "output_kind"} <= set(used[ci.SAMPLING_PARAMS])
+    assert {"temperature", "logit_bias", "from_optional"} <= set(used[ci.SAMPLING_PARAMS])
     assert {"renderer", "from_vllm_config", "engine_core"} <= set(used[ci.ENGINE])
     assert used["vllm.sampling_params.RequestOutputKind"] == ["DELTA"]
     assert used["vllm.v1.engine.exceptions.EngineDeadError"] == []

@@ -126,7 +126,7 @@ class VllmEngine:
         given = {key: value for key, value in msgspec.structs.asdict(request.sampling).items() if value is not None}
         if "stop" in given:
             given["stop"] = list(given["stop"])
-        return SamplingParams(**{**self._defaults, **given}, output_kind=RequestOutputKind.DELTA)
+        return SamplingParams.from_optional(**{**self._defaults, **given}, output_kind=RequestOutputKind.DELTA)
 
     def _step(self, flying: dict[str, _Flight]) -> Iterator[Step]:
         try:

@@ -130,3 +130,10 @@ def test_a_sampling_parameter_that_vllm_refuses_fails_that_request_alone(
     last = {step.request_id: step for step in case[1].generate([bad, good]) if step.is_last}
     assert next(iter(refused)) in (last["1"].error or "")
     assert last["0"].finish_reason == "length"
+
+
+def test_plain_decoding_takes_the_sampling_parameters_that_speculation_refuses(plain_engine: VllmEngine) -> None:
+    [biased] = requests(max_tokens=3, logit_bias={"1000": 100.0})[:1]
+    assert tokens(list(plain_engine.generate([biased]))) == {"0": [1000, 1000, 1000]}
+    [floored] = requests(max_tokens=3, min_p=0.5, temperature=0.7)[:1]
+    assert [step.error for step in plain_engine.generate([floored])][-1] is None
