@@ -81,7 +81,8 @@ def plain_engine(plan_for: PlanFor) -> Iterator[VllmEngine]:
 
 def _truncated(source: Path, folder: Path, num_layers: int) -> Path:
     """The embedded default with its first layers only: a cheap draft that is right now and then."""
-    from safetensors.numpy import load_file, save_file
+    import torch
+    from safetensors.torch import load_file, save_file
 
     folder.mkdir()
     for file in source.iterdir():
@@ -90,7 +91,7 @@ def _truncated(source: Path, folder: Path, num_layers: int) -> Path:
     config = json.loads((source / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": num_layers, "dtype": "float32"}))
     kept = {
-        name: tensor.astype("float32")
+        name: tensor.to(torch.float32)
         for name, tensor in load_file(source / "model.safetensors").items()
         if ".layers." not in name or int(name.split(".")[2]) < num_layers
     }

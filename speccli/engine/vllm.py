@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -186,6 +187,7 @@ def _start(plan: Plan, log: Path) -> Any:
             failed.append(error)
 
     with _environment({**PROCESS_ENVIRONMENT, **plan.environment}), child_output_to(log):
+        resource_tracker.ensure_running()  # else the first spawn starts it, and unblocks SIGINT on the way
         thread = threading.Thread(target=build, name="vllm-start", daemon=True)
         thread.start()
         try:
