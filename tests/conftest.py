@@ -114,7 +114,7 @@ def speculative(plan_for: PlanFor, embedded_default: Path, session_environment: 
             settings: dict[str, object] = {"engine": {"disable_log_stats": False}}
             if name == "truncated":
                 draft = session_environment / "truncated"
-                _truncated(embedded_default, draft, 20)
+                _truncated(embedded_default, draft, 8)
                 settings |= {"method": "draft_model", "speculator": str(draft)}
             else:
                 settings["method"] = name
