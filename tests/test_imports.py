@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -58,6 +57,3 @@ def test_the_package_itself_imports_nothing() -> None:
 
 def test_a_run_that_cannot_be_meant_imports_no_engine() -> None:
     assert not imported("chat", "Hello", "-k", "0") & HEAVY
-
-
-RunSpeccli = Callable[..., "subprocess.CompletedProcess[bytes]"]

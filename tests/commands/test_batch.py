@@ -15,8 +15,6 @@ from speccli.errors import EngineFailed, ExitCode, UsageError
 from speccli.plan import Plan
 from speccli.view import View
 
-Batch = object
-
 
 def write(folder: Path, *lines: str) -> str:
     file = folder / "in.jsonl"
