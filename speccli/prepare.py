@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from speccli import checkpoint, hardware, paircheck, pairing, plan, profile
+from speccli.pairing import packages
+
+Chosen = tuple[profile.Profile, hardware.Hardware, pairing.Pairing]
+"""The settings, completed; the machine; what is to run on it."""
 
 
 def prepare(
@@ -16,10 +20,25 @@ def prepare(
     environ: Mapping[str, str] = os.environ,
     command: profile.Settings = profile.Settings(),  # noqa: B008 - frozen
 ) -> plan.Plan:
-    """Decide everything that a run needs, fetching and converting checkpoints where that is needed."""
+    """Decide everything that a run needs; only then are weights downloaded, and converted where that is needed."""
+    completed, machine, pair = choose(typed, file, environ, command)
+    packages.require(pair.method, pair.listed)
+    places = checkpoint.look(pair, narrate)
+    inspected = checkpoint.inspect(pair, places, narrate)
+    paircheck.require(paircheck.pair_of(completed, machine, pair, inspected), narrate)
+    planned = plan.fit(completed, machine, pair, checkpoint.as_seen(inspected))
+    checkpoint.fetch(places, inspected, narrate)
+    return planned
+
+
+def choose(
+    typed: profile.Settings,
+    file: Path | None,
+    environ: Mapping[str, str] = os.environ,
+    command: profile.Settings = profile.Settings(),  # noqa: B008 - frozen
+) -> Chosen:
+    """What these settings mean on this machine, or on the one that they name. Nobody is asked for it."""
     asked = profile.load(typed, file, environ, command)
     machine = hardware.resolve(asked.settings.hardware, environ)
     completed, pair = pairing.resolve(asked, machine)
-    fetched = checkpoint.fetch(pair, narrate)
-    paircheck.require(paircheck.pair_of(completed, machine, pair, fetched), narrate)
-    return plan.fit(completed, machine, pair, checkpoint.for_engine(fetched, narrate))
+    return completed, machine, pair

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from speccli.errors import CheckpointError, UsageError
+from speccli.errors import CheckpointError, MachineError, UsageError
+from speccli.pairing import packages
 from speccli.plan import Plan
 from speccli.prepare import prepare
 from speccli.profile import Settings
@@ -127,6 +128,17 @@ def test_the_drafts_positions_are_held_against_the_context_of_the_run(line: Line
     assert said.startswith(f"warning: {draft} has 8,192 positions, the context is 10,000: ")
 
 
+# --- What this environment lacks
+
+
+def test_a_package_that_is_missing_is_told_before_any_checkpoint_is_looked_at(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(packages.NEEDS, "suffix", ("no-such-package==1.0",))
+    with pytest.raises(MachineError, match=r"suffix needs no-such-package==1\.0"):
+        line.plan(tmp_path, "suffix")  # an empty folder
+
+
 # --- What vLLM would misread
 
 
@@ -183,8 +195,9 @@ def test_heads_without_a_whole_models_config_are_planned_for(
 
 @pytest.mark.parametrize("method", ["none", "ngram", "suffix"])
 def test_without_a_speculator_no_tokenizer_is_read_and_no_pickle_opened(
-    method: str, line: Line, tmp_path: Path
+    method: str, line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(packages.NEEDS, "suffix", ())
     target = tiny.llama(tmp_path / "target")
     (target / "tokenizer.json").write_text("{")
     (target / "model.safetensors").unlink()

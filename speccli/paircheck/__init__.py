@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from speccli.checkpoint import Fetched
+from speccli.checkpoint import Inspected
 from speccli.errors import UsageError
 from speccli.hardware import Hardware
-from speccli.paircheck import dflash, draft, eagle, eagle3, fitting, medusa, mtp, names, tokens
+from speccli.paircheck import dflash, draft, eagle, eagle3, fitting, medusa, mtp, names, tokens, weights
 from speccli.paircheck.fault import Fault, Pair, Severity
 from speccli.pairing import Pairing
 from speccli.profile import Profile
@@ -32,7 +32,12 @@ BY_METHOD = {
 
 
 def check(pair: Pair) -> list[Fault]:
-    """All faults, the worst first. A speculator of the wrong kind is told once, and not in all that follows from it."""
+    """All faults, the worst first. A speculator of the wrong kind is told once, and not in all that follows from it.
+
+    Of one in pickles that nobody opened not even the kind is sure, and what speccli puts right does not show.
+    """
+    if pair.speculator is not None and pair.speculator.tensors is None:
+        return [weights.unread(pair.speculator)]
     if contradictions := list(names.contradictions(pair)):
         return contradictions
     rules = [*GENERAL, *([BY_METHOD[pair.method]] if pair.method in BY_METHOD else [])]
@@ -40,12 +45,12 @@ def check(pair: Pair) -> list[Fault]:
     return sorted(faults, key=lambda fault: ("error", "warning", "info").index(fault.severity))
 
 
-def pair_of(profile: Profile, hardware: Hardware, pairing: Pairing, fetched: Fetched) -> Pair:
+def pair_of(profile: Profile, hardware: Hardware, pairing: Pairing, inspected: Inspected) -> Pair:
     """What is to run, its checkpoints as the engine will see them."""
-    settings, target = profile.settings, fetched.target.seen
+    settings, target = profile.settings, inspected.target.seen
     return Pair(
         target=target,
-        speculator=fetched.speculator.seen if fetched.speculator else None,
+        speculator=inspected.speculator.seen if inspected.speculator else None,
         method=pairing.method,
         num_speculative_tokens=pairing.num_speculative_tokens,
         tensor_parallel_size=settings.tensor_parallel_size or 1,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from speccli.checkpoint.config import positive
 from speccli.checkpoint.inspection import Inspection
 from speccli.checkpoint.repair import medusa
-from speccli.paircheck import eagle, weights
+from speccli.paircheck import eagle
 from speccli.paircheck.fault import CONVERTED, Fault, Pair, error, warning
 
 DEFAULT_HIDDEN_SIZE = 4096
@@ -27,9 +27,6 @@ def check(pair: Pair) -> Iterator[Fault]:
         )
         return
     yield from _target(pair)
-    if head.tensors is None:
-        yield weights.unread(head)
-        return
     yield from _heads(pair, head)
     yield from _biases(head)
     yield from _widths(pair, head)

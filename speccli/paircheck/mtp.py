@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from speccli.checkpoint.inspection import Inspection
@@ -10,8 +9,6 @@ from speccli.paircheck.fault import Fault, Pair, error, info
 from speccli.paircheck.supported import MTP_ARCHITECTURES, MTP_MODEL_TYPES
 
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
-
-LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 
 
 def check(pair: Pair) -> Iterator[Fault]:
@@ -35,17 +32,6 @@ def check(pair: Pair) -> Iterator[Fault]:
         yield from _k(pair, count)
 
 
-def mtp_tensors(checkpoint: Inspection) -> list[str]:
-    """Named mtp, or a layer above the model's last one, as DeepSeek counts."""
-    last = checkpoint.architecture.num_hidden_layers
-    found = []
-    for name in checkpoint.tensors or {}:
-        layer = LAYER.search(name)
-        if "mtp" in name.lower() or (last is not None and layer is not None and int(layer[1]) >= last):
-            found.append(name)
-    return found
-
-
 def _is_known(holder: Inspection) -> bool:
     a = holder.architecture
     model_type = a.model_type or ""
@@ -63,7 +49,7 @@ def _unknown(holder: Inspection, count: int) -> Fault:
 
 
 def _weights(holder: Inspection, count: int) -> Iterator[Fault]:
-    if holder.tensors is not None and not mtp_tensors(holder):
+    if holder.tensors is not None and not holder.mtp_tensors():
         yield error(
             "mtp-weights",
             f"the config.json of {holder.name} tells {count} MTP layers, and none of its {len(holder.tensors):,} "

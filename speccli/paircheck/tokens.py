@@ -24,6 +24,9 @@ def check(pair: Pair) -> Iterator[Fault]:
     if pair.config.get("use_heterogeneous_vocab"):
         yield from _heterogeneous(pair, head)
         return
+    if pair.method == "draft_model" and (unread := _not_looked_for(pair, head)):
+        yield _unread(pair, unread, head)
+        return
     if pair.method != "medusa":
         yield from _sizes(pair, head)
     yield from _contents(pair, head)
@@ -64,6 +67,26 @@ def _contents(pair: Pair, head: Inspection) -> Iterator[Fault]:
     found = tokenizer.compare(pair.target.tokenizer, head.tokenizer)
     if found.first is not None:
         yield _differs(pair, head, found, found.first)
+
+
+def _not_looked_for(pair: Pair, head: Inspection) -> Inspection | None:
+    """Whose tokenizer may be there all the same. The target's is read only where the draft has one."""
+    if head.has_unread_tokenizer:
+        return head
+    return pair.target if head.tokenizer is not None and pair.target.has_unread_tokenizer else None
+
+
+def _unread(pair: Pair, unread: Inspection, head: Inspection) -> Fault:
+    """Two sizes may still be one vocabulary, padded differently."""
+    want, have = pair.target.architecture.vocab_size, head.architecture.vocab_size
+    sizes = f"; vocab_size is {want:,} and {have:,}" if want and have and want != have else ""
+    make = warning if sizes else info
+    return make(
+        "tokenizer-unread",
+        f"the tokenizer of {unread.name} was not read{sizes}",
+        "whether equal ids mean equal tokens could not be seen",
+        "`speccli pull` reads it, and checks the pair, before it downloads weights",
+    )
 
 
 def _differs(pair: Pair, head: Inspection, found: Difference, first: tuple[int, str, str]) -> Fault:

@@ -128,22 +128,54 @@ def test_a_file_system_without_links_holds_each_file_under_its_name(
     assert bodies(server) == []
 
 
-def test_inspection_reads_pieces_and_downloads_nothing(server: HubServer, at: Hub) -> None:
-    server.add("org/tiny", {**FILES, "README.md": b"r", "sub/model.safetensors": b"s"})
-    files = hub.inspect_remote(TINY, lambda _: None, at)
-    assert files.sizes == {"config.json": 23, "tokenizer.json": 18, "model.safetensors": 307200, "README.md": 1}
-    assert files.read("model.safetensors", 254, 4) == b"\xfe\xff\x00\x01"
-    assert files.read_json("config.json") == {"model_type": "llama"}
+def test_what_is_needed_can_be_read_piece_by_piece_and_nothing_is_downloaded(server: HubServer, at: Hub) -> None:
+    commit = server.add("org/tiny", {**FILES, "README.md": b"r", "sub/model.safetensors": b"s"})
+    files = hub.look(TINY, lambda _: None, at).files
+    assert files.sizes == {"config.json": 23, "tokenizer.json": 18, "model.safetensors": 307200}
+    for _ in range(2):  # and the second time nobody is asked
+        assert files.read("model.safetensors", 254, 4) == b"\xfe\xff\x00\x01"
+        assert files.read_json("config.json") == {"model_type": "llama"}
     assert sum(request.sent_bytes for request in server.requests) == 4 + 23
+    assert files.folder == at.cache / "models--org--tiny" / "snapshots" / commit
     assert not at.cache.exists()
+
+
+def test_all_but_the_weights_can_be_had_first_and_is_then_read_from_the_cache(server: HubServer, at: Hub) -> None:
+    server.add("org/tiny", FILES)
+    wanted = hub.look(TINY, lambda _: None, at)
+    assert not hub.has_texts(wanted)
+    hub.fetch_texts(wanted, lambda _: None)
+    assert hub.has_texts(wanted)
+    assert bodies(server) == ["config.json", "tokenizer.json"]
+    assert hub.locate(TINY, at) is None
+    server.requests.clear()
+    assert wanted.files.read_json("tokenizer.json") == {"version": "1.0"}
+    folder = hub.fetch(wanted, lambda _: None)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == FILES
+    assert bodies(server) == ["model.safetensors"]
+
+
+def test_a_copy_from_before_stays_the_one_until_the_weights_are_here(server: HubServer, at: Hub) -> None:
+    server.add("org/tiny", FILES)
+    folder, _ = fetched(TINY, at)
+    server.add("org/tiny", {**FILES, "config.json": b"{}", "model.safetensors": WEIGHTS[1:]})
+    hub.fetch_texts(hub.look(TINY, lambda _: None, at), lambda _: None)
+    assert hub.locate(TINY, at) == folder
 
 
 def test_inspection_copes_with_a_server_that_ignores_ranges(server: HubServer, at: Hub) -> None:
     server.add("org/tiny", FILES)
     server.fail(Fault("/lfs/", ignore_range=True))
-    assert (
-        hub.inspect_remote(TINY, lambda _: None, at).read("model.safetensors", 300_000, 4) == WEIGHTS[300_000:300_004]
-    )
+    files = hub.look(TINY, lambda _: None, at).files
+    assert files.read("model.safetensors", 300_000, 4) == WEIGHTS[300_000:300_004]
+
+
+def test_a_piece_that_a_busy_hub_refuses_is_asked_for_again(server: HubServer, at: Hub) -> None:
+    server.add("org/tiny", FILES)
+    server.fail(Fault("/lfs/", status=503, times=2))
+    said: list[str] = []
+    assert hub.look(TINY, said.append, at).files.read("model.safetensors", 0, 2) == WEIGHTS[:2]
+    assert [line.rpartition("; ")[2] for line in said] == ["trying again in 0 s"] * 2
 
 
 def test_the_hub_is_what_huggingface_hub_is_set_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -250,3 +250,15 @@ def test_a_slow_tokenizer_is_read_with_what_its_config_adds(tmp_path: Path) -> N
 def test_a_tiktoken_file_of_that_name_is_no_vocabulary(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.model").write_bytes(b"IQ== 0\nIg== 1\n")
     assert tokenizer.read(in_folder(tmp_path, "tiny")) is None
+
+
+def test_the_bytes_of_mtp_layers_are_counted_and_no_others(tmp_path: Path) -> None:
+    """The layers of a vision tower have numbers too, and may be more."""
+    layers = {
+        "model.layers.3.mlp.weight": np.ones(1, np.float32),
+        "model.layers.4.mlp.weight": np.ones(2, np.float32),
+        "mtp.norm.weight": np.ones(4, np.float32),
+        "vision.layers.5.mlp.weight": np.ones(8, np.float32),
+    }
+    write(tmp_path, tiny.model_config(num_nextn_predict_layers=1), layers)
+    assert _inspected(tmp_path).mtp_bytes == 4 * (2 + 4)

@@ -15,17 +15,22 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from speccli.checkpoint import header
 from speccli.checkpoint.hub import Hub
 from speccli.commands.pull import pull
 from speccli.errors import CheckpointError, ExitCode, MachineError
+from speccli.hardware.shipped import named
 from speccli.pairing import Pairing
+from speccli.prepare import Chosen
+from speccli.profile import Profile, Settings
 from speccli.source import FolderSource, HubSource, Source, WheelSource
 from speccli.view import View
 from tests.hub.server import Fault, HubServer, serving
 
-WEIGHTS = bytes(range(256)) * 1200
+WEIGHTS = header.encoded({"w": ("U8", (307_096,), 307_096)}) + bytes(307_096)
 DRAFT_WEIGHTS = bytes(range(255, -1, -1)) * 40
 TARGET_FILES = {"config.json": b'{"model_type": "llama"}', "model.safetensors": WEIGHTS, "README.md": b"r"}
+SAID = "downloading org/big: 23 B in 1 file\ndownloading org/big: 307.20 kB in 1 file\n"
 DRAFT_FILES = {"config.json": b'{"model_type": "qwen3"}', "pytorch_model.bin": DRAFT_WEIGHTS}
 
 
@@ -43,9 +48,10 @@ def at(server: HubServer, tmp_path: Path) -> Hub:
 BIG = HubSource("org/big")
 
 
-def pair(target: Source = BIG, speculator: Source | None = None) -> Pairing:
+def pair(target: Source = BIG, speculator: Source | None = None) -> Chosen:
     method = "draft_model" if speculator else "none"
-    return Pairing("big", target, method, 3, "for the test", speculator_source=speculator)  # type: ignore[arg-type]
+    chosen = Pairing("big", target, method, 3, "for the test", speculator_source=speculator)  # type: ignore[arg-type]
+    return Profile(Settings(), {}), named("cpu"), chosen
 
 
 def contents_sent(server: HubServer) -> int:
@@ -71,8 +77,8 @@ def test_a_dry_run_lists_what_is_missing_and_downloads_nothing(
         "  not here yet\n"
     )
     assert err == ""
-    assert contents_sent(server) == 0
-    assert len(server.requests) == 2
+    assert contents_sent(server) == 2 * 23
+    assert [path.rpartition("/")[2] for path in server.paths()] == ["main", "v2", *["config.json"] * 4]
     assert not at.cache.exists()
 
 
@@ -97,7 +103,7 @@ def test_a_pull_reports_as_json_where_everything_lies(
     }
     report = {"schema_version": 1, "dry_run": False, "bytes": 307223, "missing_bytes": 307223}
     assert json.loads(out) == {**report, "checkpoints": [checkpoint]}
-    assert err == "downloading org/big: 307.22 kB in 2 files\n"
+    assert err == SAID
     assert (Path(path) / "model.safetensors").read_bytes() == WEIGHTS
 
 
@@ -164,14 +170,19 @@ def test_a_target_that_drafts_for_itself_is_pulled_once(
     server.add("org/big", TARGET_FILES)
     pull(pair(speculator=HubSource("org/big")), False, False, View(), at)
     assert capsys.readouterr().out.startswith("target and speculator: org/big, commit ")
-    assert contents_sent(server) == 307223
+    assert contents_sent(server) == header.FIRST_READ_BYTES + 307223
 
 
 def test_a_folder_is_listed_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_bytes(b"{}")
+    (tmp_path / "model.safetensors").write_bytes(WEIGHTS)
     pull(pair(FolderSource(str(tmp_path))), False, False, View())
     assert capsys.readouterr().out == (
-        f"target: {tmp_path}\n         2 B  config.json\n         2 B  in all\n  {tmp_path}\n"
+        f"target: {tmp_path}\n"
+        "         2 B  config.json\n"
+        "   307.20 kB  model.safetensors\n"
+        "   307.20 kB  in all\n"
+        f"  {tmp_path}\n"
     )
 
 
@@ -209,7 +220,7 @@ def test_the_variables_of_the_hub_are_honoured(server: HubServer, tmp_path: Path
         "and run the same command again\n"
     )
     done = run(environment(server, tmp_path, HF_TOKEN="hf_mine"), "--json")
-    assert (done.returncode, done.stderr) == (0, "downloading org/big: 307.22 kB in 2 files\n")
+    assert (done.returncode, done.stderr) == (0, SAID)
     [pulled] = json.loads(done.stdout)["checkpoints"]
     assert pulled["path"].startswith(str(tmp_path / "hub"))
     asked = len(server.requests)
@@ -235,7 +246,7 @@ def test_ctrl_c_ends_at_once_though_the_server_is_silent_and_says_how_to_go_on(
     out, err = child.communicate(timeout=30)
     assert time.monotonic() - interrupted_s < 5
     assert (child.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "interrupted: 50.02 kB of 307.22 kB are here; the same command goes on from there"
+    assert err.splitlines()[-1] == "interrupted: 50.00 kB of 307.20 kB are here; the same command goes on from there"
     server.faults.clear()
     assert run(environment(server, tmp_path)).returncode == 0
     assert server.sent("model.safetensors")[-1].headers["Range"] == "bytes=50000-"

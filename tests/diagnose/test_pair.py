@@ -9,6 +9,7 @@ import pytest
 from speccli.diagnose import Finding
 from speccli.diagnose.pair import pair
 from speccli.hardware.shipped import named
+from speccli.pairing import packages
 from speccli.profile import Settings, load
 from tests import tiny
 
@@ -91,3 +92,11 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     (target / "config.json").write_text("{")
     (damaged,) = _found(target, "ngram")
     assert (damaged.severity, damaged.id, damaged.fix) == ("error", "pair.checkpoint", "fetch the checkpoint again")
+
+
+def test_a_package_that_a_method_needs_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(packages.NEEDS, "suffix", ("no-such-package==1.0",))
+    missed, checked = _found(tiny.llama(tmp_path / "target"), "suffix")
+    assert (missed.severity, missed.id) == ("error", "pair.packages")
+    assert missed.fix == "python -m pip install no-such-package==1.0"
+    assert checked.id == "pair.check"

@@ -37,12 +37,12 @@ def seen_by(server: HubServer, folder: Path) -> Hub:
 def fetched(source: HubSource, at: Hub) -> tuple[Path, list[str]]:
     """The folder, and what was said on the way."""
     said: list[str] = []
-    return hub.fetch(source, said.append, at), said
+    return hub.fetch(hub.look(source, said.append, at), said.append), said
 
 
 def refused(source: HubSource, at: Hub) -> SpeccliError:
     with pytest.raises(SpeccliError) as caught:
-        hub.fetch(source, lambda _: None, at)
+        fetched(source, at)
     return caught.value
 
 

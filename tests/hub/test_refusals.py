@@ -28,7 +28,7 @@ def test_a_gated_repository_without_a_token_names_its_page_and_the_login(server:
 def test_a_gated_repository_is_refused_before_anything_is_downloaded(server: HubServer, at: Hub) -> None:
     server.add("org/tiny", FILES, gated=True)
     with pytest.raises(CheckpointError, match="org/tiny is gated"):
-        hub.needed(TINY, lambda _: None, at)
+        hub.look(TINY, lambda _: None, at)
     assert server.paths("GET") == ["/api/models/org/tiny/revision/main"]
 
 

@@ -73,7 +73,7 @@ def test_progress_counts_every_byte_once_whatever_comes_twice(server: HubServer,
     server.fail(Fault(path, cut_after_bytes=100_000, times=1))
     server.fail(Fault(path, ignore_range=True))
     steps: list[int] = []
-    wanted = hub.needed(TINY, lambda _: None, at)
+    wanted = hub.look(TINY, lambda _: None, at).repository
     hub.download(wanted, at, lambda _: None, steps.append)
     assert sum(steps) == wanted.size_bytes == sum(len(content) for content in FILES.values())
 
@@ -86,7 +86,7 @@ def test_ctrl_c_tells_what_is_here_and_keeps_it(server: HubServer, at: Hub) -> N
         raise KeyboardInterrupt
 
     server.fail(Fault(STORED_WEIGHTS, stall_after_bytes=50_000))
-    wanted = hub.needed(TINY, said.append, at).only(["model.safetensors"])
+    wanted = hub.look(TINY, said.append, at).repository.only(["model.safetensors"])
     partial = cached.partial(at, "org/tiny", wanted.files[0])
     partial.parent.mkdir(parents=True)
     partial.write_bytes(WEIGHTS[:40_000])
@@ -155,7 +155,7 @@ def test_a_damaged_file_is_replaced_also_where_there_are_no_links(
 
 def test_a_partial_file_that_is_too_long_begins_anew(server: HubServer, at: Hub) -> None:
     server.add("org/tiny", FILES)
-    wanted = hub.needed(TINY, lambda _: None, at)
+    wanted = hub.look(TINY, lambda _: None, at).repository
     partial = cached.partial(at, "org/tiny", next(file for file in wanted.files if file.path == "model.safetensors"))
     partial.parent.mkdir(parents=True)
     partial.write_bytes(WEIGHTS + b"more")
@@ -165,7 +165,7 @@ def test_a_partial_file_that_is_too_long_begins_anew(server: HubServer, at: Hub)
 
 def test_a_disk_that_is_too_small_is_told_before_the_first_byte(server: HubServer, at: Hub) -> None:
     server.add("org/tiny", FILES)
-    wanted = hub.needed(TINY, lambda _: None, at)
+    wanted = hub.look(TINY, lambda _: None, at).repository
     with pytest.raises(MachineError) as caught:
         hub.require_disk([wanted], at, free_bytes=lambda _: 300_000)
     assert (
@@ -178,7 +178,7 @@ def test_a_disk_that_is_too_small_is_told_before_the_first_byte(server: HubServe
 
 def test_what_has_come_of_a_file_needs_no_more_disk(server: HubServer, at: Hub) -> None:
     server.add("org/tiny", FILES)
-    wanted = hub.needed(TINY, lambda _: None, at)
+    wanted = hub.look(TINY, lambda _: None, at).repository
     partial = cached.partial(at, "org/tiny", next(file for file in wanted.files if file.path == "model.safetensors"))
     partial.parent.mkdir(parents=True)
     partial.write_bytes(WEIGHTS[:300_000])
@@ -187,7 +187,7 @@ def test_what_has_come_of_a_file_needs_no_more_disk(server: HubServer, at: Hub) 
 
 def test_a_disk_that_becomes_full_midway_is_told(server: HubServer, at: Hub) -> None:
     server.add("org/tiny", FILES)
-    wanted = hub.needed(TINY, lambda _: None, at)
+    wanted = hub.look(TINY, lambda _: None, at).repository
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -158,9 +158,8 @@ def test_offline_asks_nobody(server: HubServer, at: Hub) -> None:
     folder, _ = fetched(TINY, at)
     server.requests.clear()
     assert fetched(TINY, dataclasses.replace(at, is_offline=True)) == (folder, [])
-    assert hub.inspect_remote(TINY, lambda _: None, dataclasses.replace(at, is_offline=True)).read_json(
-        "config.json"
-    ) == {"model_type": "llama"}
+    kept = hub.look(TINY, lambda _: None, dataclasses.replace(at, is_offline=True))
+    assert kept.files.read_json("config.json") == {"model_type": "llama"}
     assert server.requests == []
 
 

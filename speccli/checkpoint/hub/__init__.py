@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -14,6 +17,7 @@ from speccli.checkpoint.hub.download import Lines, download, require_disk
 from speccli.checkpoint.hub.failures import Asked, expected, explained, is_unreachable
 from speccli.checkpoint.hub.repository import COMMIT, Narrate, RemoteFile, Repository
 from speccli.checkpoint.hub.sizes import sized
+from speccli.checkpoint.hub.transfer import Advance
 from speccli.errors import CheckpointError
 from speccli.source import HubSource, described
 
@@ -22,28 +26,64 @@ __all__ = [
     "Lines",
     "RemoteFile",
     "Repository",
+    "Wanted",
     "download",
     "fetch",
+    "fetch_texts",
     "from_client",
-    "inspect_remote",
+    "has_texts",
+    "is_unreachable",
     "locate",
+    "look",
     "missing",
-    "needed",
-    "place",
     "require_disk",
     "sized",
 ]
 
+Watch = Callable[[str, int], AbstractContextManager[Advance]]
+"""What is downloaded, and its size in bytes, to what is told of the progress."""
 
-def fetch(source: HubSource, narrate: Narrate, hub: Hub | None = None) -> Path:
-    """The folder with what the engine needs of a repository; what is not in the cache is downloaded."""
-    hub = hub or from_client()
-    wanted = needed(source, narrate, hub)
-    absent = missing(hub, wanted)
-    if absent.files:
-        require_disk([absent], hub)
-        download(absent, hub, narrate, Lines(narrate, absent.size_bytes).advance)
-    return place(hub, wanted)
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the engine needs of a repository, and what of that was not here when it was looked for."""
+
+    repository: Repository
+    missing: Repository
+    files: Files
+    """Those of `repository`, to be read piece by piece: what is not here by HTTP ranges."""
+    at: Hub
+
+
+def look(source: HubSource, narrate: Narrate, at: Hub | None = None) -> Wanted:
+    """What the engine needs of a repository that may be read. Nothing is downloaded."""
+    at = at or from_client()
+    repository = _look(source, narrate, at)
+    files = remote.opened(repository, at, narrate)
+    wanted = repository.only(selection.needed(files))
+    absent = missing(at, wanted)
+    if repository.is_gated and absent.files:
+        try:
+            remote.require_access(repository, at, narrate)
+        except expected() as error:
+            raise explained(error, remote.asked(source, at)) from error
+    sizes = {file.path: file.size_bytes for file in sorted(wanted.files, key=lambda file: file.path)}
+    return Wanted(wanted, absent, dataclasses.replace(files, sizes=sizes), at)
+
+
+def fetch(wanted: Wanted, narrate: Narrate, watch: Watch | None = None) -> Path:
+    """The folder with all of it; what is not in the cache is downloaded."""
+    _have(wanted.repository, wanted.at, narrate, watch)
+    return place(wanted.at, wanted.repository)
+
+
+def fetch_texts(wanted: Wanted, narrate: Narrate) -> None:
+    """Have all but the weights. A branch means the commit from before until these are here as well."""
+    _have(_texts(wanted), wanted.at, narrate)
+
+
+def has_texts(wanted: Wanted) -> bool:
+    return not missing(wanted.at, _texts(wanted)).files
 
 
 def locate(source: HubSource, hub: Hub | None = None) -> Path | None:
@@ -53,22 +93,16 @@ def locate(source: HubSource, hub: Hub | None = None) -> Path | None:
     return cached.snapshot(hub, copy.repo, copy.commit) if copy else None
 
 
-def needed(source: HubSource, narrate: Narrate, hub: Hub) -> Repository:
-    """What the engine needs of a repository, whether it is here or not. No weights are downloaded."""
-    repository = _look(source, narrate, hub)
-    wanted = repository.only(selection.needed(remote.opened(repository, hub)))
-    if repository.is_gated and missing(hub, wanted).files:
-        try:
-            remote.require_access(repository, hub, narrate)
-        except expected() as error:
-            raise explained(error, remote.asked(source, hub)) from error
-    return wanted
+def _texts(wanted: Wanted) -> Repository:
+    return wanted.repository.only([name for name in wanted.files.sizes if not selection.is_weights(name)])
 
 
-def inspect_remote(source: HubSource, narrate: Narrate, hub: Hub | None = None) -> Files:
-    """All files of a repository, to be read piece by piece. Nothing is downloaded; what is in the cache is read there."""
-    hub = hub or from_client()
-    return remote.opened(_look(source, narrate, hub), hub)
+def _have(repository: Repository, at: Hub, narrate: Narrate, watch: Watch | None = None) -> None:
+    absent = missing(at, repository)
+    if absent.files:
+        size = absent.size_bytes
+        with watch(absent.name, size) if watch else nullcontext(Lines(narrate, size).advance) as advance:
+            download(absent, at, narrate, advance)
 
 
 def _look(source: HubSource, narrate: Narrate, hub: Hub) -> Repository:

@@ -38,7 +38,14 @@ def lock(hub: Hub, repo: str, file: RemoteFile) -> Path:
 
 def missing(hub: Hub, repository: Repository) -> Repository:
     """The files that are not here, or have another size than they should."""
-    return repository.only([file.path for file in repository.files if not _is_here(hub, repository, file)])
+    return repository.only([file.path for file in repository.files if contents(hub, repository, file) is None])
+
+
+def contents(hub: Hub, repository: Repository, file: RemoteFile) -> Path | None:
+    """Where a file lies, under its name or not yet; None if it is not here, or has another size than it should."""
+    named = snapshot(hub, repository.repo, repository.commit) / file.path
+    places = (named, blob(hub, repository.repo, file))
+    return next((place for place in places if size_bytes(place) == file.size_bytes), None)
 
 
 def partial_bytes(hub: Hub, repository: Repository) -> int:
@@ -91,11 +98,6 @@ def whole(source: HubSource, hub: Hub) -> Repository | None:
 
 def _home(hub: Hub, repo: str) -> Path:
     return hub.cache / f"models--{repo.replace('/', '--')}"
-
-
-def _is_here(hub: Hub, repository: Repository, file: RemoteFile) -> bool:
-    named = snapshot(hub, repository.repo, repository.commit) / file.path
-    return file.size_bytes in (size_bytes(named), size_bytes(blob(hub, repository.repo, file)))
 
 
 def _link(contents: Path, name: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -77,22 +78,27 @@ def require_access(repository: Repository, hub: Hub, narrate: Narrate) -> None:
     patiently(hub, lambda: ask(hub, "HEAD", repository.resolve_path("config.json")), narrate)
 
 
-def opened(repository: Repository, hub: Hub) -> Files:
-    """The files, to be read piece by piece: those in the cache from there, the others by HTTP ranges."""
-    folder = cached.snapshot(hub, repository.repo, repository.commit)
-    source = HubSource(repository.repo, repository.revision)
+def opened(repository: Repository, hub: Hub, narrate: Narrate) -> Files:
+    """The files, to be read piece by piece: those in the cache from there, the others by HTTP ranges, each once."""
+    by_path = {file.path: file for file in repository.files}
+
+    @functools.cache
+    def from_hub(file: str, offset: int, size: int) -> bytes:
+        try:
+            return patiently(hub, lambda: _range(hub, repository.resolve_path(file), offset, size), narrate)
+        except expected() as error:
+            raise explained(error, asked(HubSource(repository.repo, repository.revision), hub, file)) from error
 
     def read(file: str, offset: int, size: int) -> bytes:
-        if (folder / file).is_file():
-            with (folder / file).open("rb") as contents:
-                contents.seek(offset)
-                return contents.read(size)
-        try:
-            return _range(hub, repository.resolve_path(file), offset, size)
-        except expected() as error:
-            raise explained(error, asked(source, hub, file)) from error
+        here = cached.contents(hub, repository, by_path[file])
+        if here is None:
+            return from_hub(file, offset, size)
+        with here.open("rb") as contents:
+            contents.seek(offset)
+            return contents.read(size)
 
-    return Files(repository.name, {file.path: file.size_bytes for file in repository.files}, read)
+    folder = cached.snapshot(hub, repository.repo, repository.commit)
+    return Files(repository.name, {name: file.size_bytes for name, file in by_path.items()}, read, folder)
 
 
 def asked(source: HubSource, hub: Hub, file: str = "") -> Asked:

@@ -35,11 +35,13 @@ def needed(files: Files) -> list[str]:
     return sorted({*texts, *extra, *weights}, key=lambda name: (files.sizes[name], name))
 
 
+def is_weights(name: str) -> bool:
+    return name.endswith(FORMATS) and not NO_WEIGHTS.match(name)
+
+
 def _weights(files: Files) -> list[str]:
     for ending in FORMATS:
-        names = _without_duplicates(
-            name for name in files.sizes if name.endswith(ending) and not NO_WEIGHTS.match(name)
-        )
+        names = _without_duplicates(name for name in files.sizes if name.endswith(ending) and is_weights(name))
         if names:
             index = INDEXES.get(ending, "")
             return [*_shards(files, index), index] if index in files.sizes else names

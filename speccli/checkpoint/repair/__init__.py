@@ -60,4 +60,5 @@ def preview(checkpoint: Inspection, remade: Remade | None) -> Inspection:
         weight_files=weight_files,
         tensors=tensors,
         tokenizer=checkpoint.tokenizer,
+        has_unread_tokenizer=checkpoint.has_unread_tokenizer,
     )
