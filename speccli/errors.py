@@ -10,6 +10,7 @@ Anything outside this tree is a bug and keeps its traceback.
 """
 
 import enum
+from pathlib import Path
 
 
 class ExitCode(enum.IntEnum):
@@ -63,4 +64,8 @@ class CheckpointError(SpeccliError):
 
 
 class EngineFailed(SpeccliError):
-    """The engine did not start, or died."""
+    """The engine did not start, or died. `log` is what it left, to be explained where the failure is shown."""
+
+    def __init__(self, message: str, hint: str = "", log: Path | None = None) -> None:
+        super().__init__(message, hint)
+        self.log = log

@@ -19,3 +19,9 @@ def environment(facts: Facts) -> tuple[Group, ...]:
         for title, rules in GROUPS.items()
     )
     return tuple(group for group in groups if group.findings)
+
+
+def there(facts: Facts) -> tuple[Group, ...]:
+    """Of a machine that is not this one: only what its profile tells."""
+    found = machine.planned(facts)
+    return (Group(title="Machine", findings=(found,) if found else ()),)

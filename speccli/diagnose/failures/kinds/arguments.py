@@ -1,0 +1,287 @@
+"""Arguments: what was typed, or written in a speculative configuration, cannot be meant."""
+
+from __future__ import annotations
+
+from speccli.diagnose.failures.advice import arguments
+from speccli.diagnose.failures.kind import AFTERMATH, GENERAL, Kind
+
+KINDS = (
+    Kind(
+        id="crash.old-arguments",
+        title="arguments of an older vLLM",
+        says=tuple(
+            (words, name)
+            for words in ("unrecognized arguments", "unexpected keyword argument", "no such option")
+            for name in arguments.OLD_WORDS
+        ),
+        figures=(
+            r"unrecognized arguments: (?P<arguments_text>.{1,400})",
+            r"unexpected keyword argument (?P<arguments_text>'\w{1,60}')",
+            r"[Nn]o such option:? (?P<arguments_text>\S{1,60})",
+        ),
+        cause="speculation is now set by one configuration",
+        fix="--spec-method, --spec-model and --spec-tokens (speccli: --method, --speculator, -k)",
+        advise=arguments.old_arguments,
+    ),
+    Kind(
+        id="crash.speculative-json",
+        title="the speculative configuration is no JSON",
+        says=(
+            ("speculative-config", "cannot be converted"),
+            ("speculative_config", "cannot be converted"),
+            ("speculative-config", "invalid", "value"),
+            ("speculative-config", "json"),
+            ("speculative_config", "jsondecodeerror"),
+            ("argument --speculative-config", "expected"),
+            ("argument -sc", "cannot be converted"),
+        ),
+        figures=(
+            r"[Vv]alue:? (?P<value_text>.{1,300}?) cannot be converted",
+            r"invalid \S+ value: (?P<value_text>.{1,300})",
+        ),
+        cause="quotes got lost, or too many arrived, between the command line and vLLM",
+        fix="use --spec-method, --spec-model and --spec-tokens, which take no JSON (speccli: --method, --speculator, -k)",
+        advise=arguments.not_json,
+    ),
+    Kind(
+        id="crash.no-mtp",
+        title="the model has no MTP layer",
+        says=(
+            ("unsupported speculative method", "mtp"),
+            "num_speculative_tokens was provided but without speculative model",
+            "num_speculative_tokens was provided without speculative model",
+            ("does not contain mtp weights",),
+            ("has no classic-mtp draft",),
+        ),
+        figures=(r"method: '(?P<method_name>\w+)'",),
+        cause="this checkpoint's model type has no MTP layer of its own (num_nextn_predict_layers is absent), or no speculator was named",
+        fix="another method: --method ngram (no weights), or an EAGLE-3 head of this target with --method eagle3 --speculator NAME",
+    ),
+    Kind(
+        id="crash.unknown-method",
+        title="unknown speculative method",
+        says=(
+            "input should be 'ngram'",
+            ("input should be", "'medusa'"),
+            "unsupported speculative method",
+            "unknown speculative decoding method",
+            "unknown speculative method",
+            ("is not a valid", "speculativemethod"),
+            ("unsupported method", "speculat"),
+        ),
+        unless=("'mtp'", "method: 'deepseek_mtp'"),
+        figures=(r"input_value='(?P<method_name>[^']{1,60})'", r"speculative method:? '(?P<method_name>[^']{1,60})'"),
+        cause="vLLM takes one of a closed list of names",
+        fix="--method ngram, ngram_gpu, suffix, draft_model, eagle, eagle3, medusa, mtp, dflash or dspark",
+        advise=arguments.known_method,
+    ),
+    Kind(
+        id="crash.tokens-divide",
+        title="k is no multiple of the MTP layers",
+        says=("must be divisible by n_predict", ("num_speculative_tokens", "must be divisible")),
+        figures=(r"num_speculative_tokens:(?P<k>\d+)", r"n_predict=(?P<n_predict>\d+)"),
+        cause="MTP drafts as many tokens at a time as the checkpoint has MTP layers",
+        fix="-k: a multiple of the number of MTP layers",
+        advise=arguments.divisible,
+    ),
+    Kind(
+        id="crash.tokens-missing",
+        title="the number of speculative tokens",
+        says=(
+            ("num_speculative_tokens", "was not provided"),
+            ("num_speculative_tokens", "must be provided"),
+            ("expected num_speculative_tokens to be greater",),
+            ("num_speculative_tokens", "greater than"),
+            ("num_speculative_tokens", "valid integer"),
+            ("num_spec_tokens", "max_spec_len"),
+        ),
+        figures=(r"greater than zero \((?P<k>-?\d+)\)", r"input_value=(?P<k>-?[\d.]+)"),
+        cause="only MTP, DSpark and suffix have a number of their own; the others want one, a whole number of 1 to 128",
+        fix="-k 4 for ngram, 3 to 5 for eagle, eagle3 and draft_model, 1 to 3 for mtp, for medusa as many as it has heads, for dflash its block size - 1",
+    ),
+    Kind(
+        id="crash.tokens-value",
+        title="the number of speculative tokens",
+        says=(
+            "input should be greater than 0",
+            "input should be a valid integer",
+            "input should be greater than or equal to 1",
+        ),
+        near=("num_speculative_tokens",),
+        figures=(r"input_value=(?P<k>-?[\d.]+)",),
+        cause="k is a whole number of 1 to 128",
+        fix="-k 4 for ngram, 3 to 5 for eagle, eagle3 and draft_model, 1 to 3 for mtp, for medusa as many as it has heads",
+    ),
+    Kind(
+        id="crash.lookup-window",
+        title="the window of the n-gram look-up",
+        says=(
+            ("prompt_lookup_min", "must be"),
+            ("prompt_lookup_max", "must be"),
+            ("prompt_lookup_max", "must be provided"),
+            ("ngram_prompt_lookup", "must be"),
+        ),
+        figures=(r"prompt_lookup_min=(?P<lookup_min>\d+)", r"prompt_lookup_max=(?P<lookup_max>\d+)"),
+        cause="prompt_lookup_min has to be at least 1 and at most prompt_lookup_max",
+        fix="write both: prompt_lookup_min 2, prompt_lookup_max 5",
+        advise=arguments.lookup_window,
+    ),
+    Kind(
+        id="crash.draft-length",
+        title="the speculator's context length",
+        says=(("speculative_max_model_len", "larger than"), ("draft_max_model_len", "larger than")),
+        figures=(
+            r"speculative_max_model_len=(?P<asked_tokens>\d+)",
+            r"(?:draft|target)_max_model_len=(?P<limit_tokens>\d+)",
+        ),
+        cause="max_model_len in the speculative configuration is above what the speculator or the target can do",
+        fix="leave max_model_len out of the speculative configuration: it does not limit speculation anyway",
+    ),
+    Kind(
+        id="crash.lora-budget",
+        title="the token budget with LoRA",
+        says=(
+            ("increasing max_num_batched_tokens", "num_speculative_tokens"),
+            ("increase max_num_batched_tokens", "lora"),
+        ),
+        figures=(
+            r"max_num_seqs(?: ?=|:)? ?\(?(?P<sequences>\d+)",
+            r"num_speculative_tokens(?: ?=|:)? ?\(?(?P<k>\d+)",
+            r"max_num_batched_tokens(?: ?=|:)? ?\(?(?P<budget_tokens>\d+)",
+        ),
+        cause="max_num_seqs x (k + 1) is above max_num_batched_tokens",
+        fix="a larger max_num_batched_tokens, a smaller max_num_seqs or a smaller -k",
+        advise=arguments.token_budget,
+    ),
+    Kind(
+        id="crash.token-budget",
+        title="the token budget of a step",
+        says=(
+            ("max_num_scheduled_tokens is set to", "does not allow"),
+            "does not have enough slots to schedule",
+            ("max_num_batched_tokens", "must be greater than or equal to max_num_seqs"),
+        ),
+        figures=(
+            r"max_num_scheduled_tokens is set to (?P<left_tokens>-?\d+)",
+            r"max_num_batched_tokens \((?P<budget_tokens>\d+)\)",
+            r"max_num_seqs\s+\((?P<sequences>\d+)\)",
+            r"max_num_batched_tokens=(?P<budget_tokens>\d+)",
+            r"scheduled_token_delta=(?P<taken_tokens>\d+)",
+        ),
+        cause="the slots that drafts take leave no room in max_num_batched_tokens",
+        fix="a larger max_num_batched_tokens (max_num_seqs x (k + 1) or more), a smaller max_num_seqs or a smaller -k",
+        advise=arguments.token_budget,
+    ),
+    Kind(
+        id="crash.batched-tokens",
+        title="max_num_batched_tokens is too small",
+        says=(
+            ("max_num_batched_tokens", "smaller than max_model_len"),
+            ("max_num_batched_tokens", "larger than", "tokens_per_mm_item"),
+            ("max_tokens_per_mm_item", "larger than"),
+        ),
+        figures=(r"max_num_batched_tokens \((?P<budget_tokens>\d+)\)", r"max_model_len \((?P<asked_tokens>\d+)\)"),
+        cause="a prompt, or an image, has to fit into one step",
+        fix="a larger max_num_batched_tokens, or a smaller --max-model-len",
+    ),
+    Kind(
+        id="crash.draft-parallel",
+        title="tensor parallelism of the draft",
+        says=(
+            ("draft_tensor_parallel_size", "cannot be"),
+            ("draft_tensor_parallel_size", "must be the same"),
+            ("tensor_parallel_size' is not a valid argument in the",),
+        ),
+        figures=(
+            r"draft_tensor_parallel_size=(?P<draft_size>\d+)",
+            r"Got (?P<draft_size>\d+) and (?P<target_size>\d+)",
+        ),
+        cause="the draft's tensor parallel size has to be the target's",
+        fix="leave draft_tensor_parallel_size out: the draft takes the target's",
+        advise=arguments.draft_parallel,
+    ),
+    Kind(
+        id="crash.old-version",
+        title="this vLLM cannot do it",
+        says=(
+            "speculative decoding with draft model is not supported yet",
+            ("draft model", "not supported", "other speculative decoding methods"),
+            ("speculative decoding", "is not supported", "v1"),
+            ("only ngram", "supported", "v1"),
+            ("vllm_use_v1=1 is not supported",),
+        ),
+        cause="vLLM 0.10 to 0.13 had no separate draft models; 0.9 and before had, and so have versions of 2026",
+        fix="pip install 'vllm>=0.32,<0.33' (speccli doctor says which is installed)",
+    ),
+    Kind(
+        id="crash.runner",
+        title="the model runner",
+        says=(
+            "model runner v2 does not yet support",
+            "model runner v2 requires",
+            ("use_v2_model_runner", "not support"),
+        ),
+        figures=(r"does not yet support: (?P<what_text>[^.\n]{1,120})",),
+        cause="VLLM_USE_V2_MODEL_RUNNER forces the newer runner, which has no such method; left alone, vLLM takes the older one by itself",
+        fix="unset VLLM_USE_V2_MODEL_RUNNER",
+    ),
+    Kind(
+        id="crash.max-model-len",
+        title="the context is longer than the model's",
+        says=(
+            ("max_model_len", "greater than the derived max_model_len"),
+            ("max_model_len", "exceeds", "max_position_embeddings"),
+        ),
+        figures=(
+            r"max_model_len \((?P<asked_tokens>\d+)\)",
+            r"(?:max_position_embeddings|max_seq_len|n_positions|seq_length|model_max_length|max_sequence_length)=(?P<limit_tokens>\d+)",
+            r"derived max_model_len \(\w+=(?P<limit_tokens>\d+)",
+        ),
+        cause="the checkpoint is made for fewer tokens",
+        fix="a smaller --max-model-len",
+        advise=arguments.longer_than_the_model,
+    ),
+    Kind(
+        id="crash.async-scheduling",
+        title="asynchronous scheduling",
+        says=(
+            ("async scheduling", "only supported with"),
+            ("async scheduling is not compatible",),
+            ("async_scheduling", "speculative", "not"),
+        ),
+        cause="--async-scheduling was asked for, and this method does not work with it (ngram, medusa, suffix)",
+        fix="leave --async-scheduling out: vLLM decides by itself",
+    ),
+    Kind(
+        id="crash.unknown-arguments",
+        title="unknown arguments",
+        says=(
+            "unrecognized arguments",
+            ("unexpected keyword argument", "validation error"),
+            ("unexpected keyword argument", "speculativeconfig"),
+            ("unexpected keyword argument", "engineargs"),
+            ("'speculativeconfig' object has no attribute",),
+            "extra inputs are not permitted",
+            "unexpected keyword argument [type=",
+        ),
+        figures=(
+            r"unrecognized arguments: (?P<arguments_text>.{1,300})",
+            r"keyword argument '(?P<arguments_text>\w{1,60})'",
+        ),
+        cause="this version of vLLM has no argument, or no key of the speculative configuration, of that name",
+        fix="`vllm serve --help=all` lists the arguments; keys of the configuration: method, model, num_speculative_tokens, prompt_lookup_max, prompt_lookup_min, …",
+        rank=GENERAL,
+    ),
+    Kind(
+        id="crash.configuration",
+        title="a setting that vLLM refuses",
+        says=(
+            "validation error for speculativeconfig",
+            "validation error for vllmconfig",
+            "validation error for modelconfig",
+        ),
+        cause="the lines below that one name the setting and what was expected",
+        fix="change that setting; speccli profiles show prints what is passed on",
+        rank=AFTERMATH,
+    ),
+)

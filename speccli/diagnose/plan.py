@@ -1,0 +1,206 @@
+"""The memory plan of a pairing on a machine, what is wrong with it, and what to change."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+
+from speccli import checkpoint, pairing
+from speccli.checkpoint import Checkpoints
+from speccli.checkpoint.config import table, word
+from speccli.checkpoint.inspection import language_model
+from speccli.diagnose import Finding, Group
+from speccli.diagnose.hub import Hub
+from speccli.diagnose.pair import seen_on_the_hub
+from speccli.diagnose.precision import precision
+from speccli.errors import SpeccliError
+from speccli.hardware import Hardware
+from speccli.pairing import Pairing
+from speccli.plan import Plan, fixes, forecast, known, trial
+from speccli.plan.estimate import Estimate
+from speccli.plan.interval import GIB
+from speccli.plan.trial import Fix
+from speccli.profile import Profile
+from speccli.source import described
+
+MOST_FIXES = 6
+
+WASTEFUL_PADDING = 0.1
+
+UNSCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
+"""Ways to scale rotary positions that `max_position_embeddings` already counts."""
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would be. `plan` is None where the checkpoints' sizes are not known, or the devices are too few."""
+
+    pairing: Pairing
+    plan: Plan | None
+    fixes: tuple[Fix, ...]
+    group: Group
+
+
+def outlook(asked: Profile, machine: Hardware, pull: str, answer: Hub | None = None) -> Outlook:
+    """`pull` is the command that fetches the checkpoints, `answer` the hub's: it is asked for what nobody here knows."""
+    completed, chosen = pairing.resolve(asked, machine)
+    checkpoints = known.checkpoints(chosen) or _on_the_hub(chosen, answer)
+    if checkpoints is None:
+        return Outlook(pairing=chosen, plan=None, fixes=(), group=_group(_unknown(chosen, pull)))
+    try:
+        plan = forecast(completed, machine, chosen, checkpoints)
+    except SpeccliError as error:
+        return Outlook(pairing=chosen, plan=None, fixes=(), group=_group(_too_few(error)))
+    found: tuple[Fix, ...] = ()
+    if plan.estimate is not None and plan.estimate.verdict != "fits":
+        case = trial.case_of(asked, completed, machine, chosen, checkpoints)
+        found = tuple(itertools.islice(fixes.suggestions(case), MOST_FIXES))
+    return Outlook(pairing=chosen, plan=plan, fixes=found, group=_group(*_findings(plan, found)))
+
+
+def _on_the_hub(chosen: Pairing, answer: Hub | None) -> Checkpoints | None:
+    seen = seen_on_the_hub(chosen, answer)
+    return checkpoint.as_seen(seen) if seen is not None else None
+
+
+def _group(*findings: Finding) -> Group:
+    return Group(title="Plan", findings=findings)
+
+
+def _findings(plan: Plan, found: tuple[Fix, ...]) -> Iterator[Finding]:
+    if plan.estimate is None:
+        return
+    yield _memory(plan, plan.estimate, found)
+    for rule in (_context, _start, _outside, _padding, _doubts):
+        finding = rule(plan, plan.estimate)
+        if finding is not None:
+            yield finding
+    yield from precision(plan)
+
+
+def _memory(plan: Plan, estimate: Estimate, found: tuple[Fix, ...]) -> Finding:
+    tokens, (least, most) = estimate.kv_tokens, estimate.concurrency
+    room = f"{tokens.low:,} to {tokens.high:,} KV tokens" if tokens.low != tokens.high else f"{tokens.low:,} KV tokens"
+    if estimate.verdict == "fits":
+        requests = f"{least:.1f} to {most:.1f}" if f"{least:.1f}" != f"{most:.1f}" else f"{least:.1f}"
+        evidence = f"fits {_machine(plan)}: {room}, {requests} requests of {estimate.max_model_len:,} tokens at once"
+        return Finding(id="plan.memory", severity="ok", title="memory", evidence=evidence)
+    does_not_fit = estimate.verdict == "does_not_fit"
+    longest = estimate.max_model_len_that_fits
+    context = f"; the longest context that surely fits is {longest:,}" if longest else ""
+    return Finding(
+        id="plan.memory",
+        severity="error" if does_not_fit else "warning",
+        title="memory",
+        evidence=f"{'does not fit' if does_not_fit else 'is tight on'} {_machine(plan)}{context}",
+        cause=estimate.problem,
+        fix=found[0].told if found else "choose a smaller target, or a machine with more memory",
+        stops_runs=does_not_fit,
+    )
+
+
+def _context(plan: Plan, estimate: Estimate) -> Finding | None:
+    """`vllm/config/model.py: _get_and_verify_max_len`. Some ways to scale rotary positions make the model's own context longer."""
+    own = plan.target.max_position_embeddings
+    model = language_model(plan.target.config)
+    parts = [table(model, key) for key in ("rope_scaling", "rope_parameters")]
+    scaled = any("factor" in part and word(part, "rope_type") not in UNSCALED for part in parts)
+    if own is None or scaled or estimate.max_model_len <= own:
+        return None
+    return Finding(
+        id="plan.context",
+        severity="error",
+        title="context",
+        evidence=f"{estimate.max_model_len:,} tokens, and {plan.target.name} was made for {own:,}",
+        cause="vLLM refuses a context beyond the model's own",
+        fix=f"--max-model-len {own}",
+    )
+
+
+def _start(_: Plan, estimate: Estimate) -> Finding | None:
+    """vLLM's own check before it loads anything."""
+    most, asked = estimate.largest_utilization, estimate.budget_bytes / estimate.total_bytes
+    if most is None or asked <= most or estimate.verdict == "does_not_fit":
+        return None
+    return Finding(
+        id="plan.utilization",
+        severity="warning",
+        title="share",
+        evidence=f"gpu_memory_utilization {asked:.2f}, and up to {most:.2f} is sure to be free",
+        cause="the CUDA context takes its memory before vLLM looks how much is free",
+        fix=f"--gpu-memory-utilization {most:.2f}",
+    )
+
+
+def _outside(_: Plan, estimate: Estimate) -> Finding | None:
+    """Memory that vLLM does not plan for: it comes out of what activations leave, and out of the rest of the GPU."""
+    beyond = sum(part.high for part in estimate.outside_budget.values())
+    rest = estimate.total_bytes - estimate.budget_bytes + estimate.bytes["activations"].low
+    if beyond <= rest:
+        return None
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {part.high / GIB:.1f} GiB"
+        for name, part in estimate.outside_budget.items()
+        if part.high
+    )
+    return Finding(
+        id="plan.outside-budget",
+        severity="warning",
+        title="beyond budget",
+        evidence=f"{parts}, and {rest / GIB:.1f} GiB are left for that",
+        cause="vLLM's profile run does not see it, so a full batch may run out of memory while serving",
+        fix=f"--max-num-seqs {max(1, int(estimate.max_num_seqs * rest / beyond))}, or a lower --gpu-memory-utilization",
+    )
+
+
+def _padding(_: Plan, estimate: Estimate) -> Finding | None:
+    if estimate.padding_share <= WASTEFUL_PADDING:
+        return None
+    return Finding(
+        id="plan.kv-padding",
+        severity="info",
+        title="KV padding",
+        evidence=f"{estimate.padding_share:.0%} of the KV cache is padding",
+        cause="vLLM cuts layers of different kinds into groups of equal size, and the speculator's do not go into the target's evenly",
+    )
+
+
+def _doubts(_: Plan, estimate: Estimate) -> Finding | None:
+    if not estimate.doubts:
+        return None
+    return Finding(
+        id="plan.confidence",
+        severity="info",
+        title="confidence",
+        evidence=f"not modelled well: {', '.join(estimate.doubts)}",
+        cause="the estimate is wider for it",
+    )
+
+
+def _unknown(chosen: Pairing, pull: str) -> Finding:
+    return Finding(
+        id="plan.unknown",
+        severity="info",
+        title="memory",
+        evidence=f"the sizes of {described(chosen.target_source)} are not known",
+        cause="no pairing file describes this target with this speculator, and they are not on this machine",
+        fix=pull,
+    )
+
+
+def _too_few(error: SpeccliError) -> Finding:
+    return Finding(
+        id="plan.devices",
+        severity="error",
+        title="devices",
+        evidence=error.message,
+        cause="each part of the target needs a device of its own",
+        fix=error.hint,
+        stops_runs=True,
+    )
+
+
+def _machine(plan: Plan) -> str:
+    count = plan.estimate.num_devices if plan.estimate else 1
+    return f"{count} x {plan.hardware.name}" if count > 1 else plan.hardware.name

@@ -1,0 +1,232 @@
+"""Estimate: bytes by purpose on each device, what is left for the KV cache, and whether that is enough."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from speccli.errors import MachineError, UsageError
+from speccli.hardware import Hardware
+from speccli.plan import budget as budgets
+from speccli.plan import engine_memory as engine
+from speccli.plan.budget import Budget
+from speccli.plan.interval import GIB, NOTHING, Interval, exactly
+from speccli.plan.kv import Cache
+from speccli.plan.sizes import Sizes
+from speccli.profile import Settings
+
+Verdict = Literal["fits", "tight", "does_not_fit"]
+"""Both ends of the estimate fit; only the optimistic one does; not even that."""
+
+UNKNOWN_ENGINE = Interval(int(0.3 * GIB), 2 * GIB)
+"""Activations, buffers and graphs where the target's config tells no sizes: 0.5 to 3 GiB in public logs."""
+
+IN_BUDGET = ("target_weights", "draft_weights", "buffers", "activations", "graphs", "non_torch")
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one device; with several each of them holds as much."""
+
+    verdict: Verdict
+    problem: str
+    """Why it is not "fits", in a sentence; else empty."""
+    num_devices: int
+    device: str
+    on_cpu: bool
+    runner: engine.Runner
+    total_bytes: int
+    budget_bytes: int
+    bytes: dict[str, Interval]
+    """By purpose, within the budget."""
+    outside_budget: dict[str, Interval]
+    """What serving takes beyond it."""
+    kv_bytes_per_token: int
+    draft_kv_share: float
+    """The speculator's part of those."""
+    block_size: int
+    padding_share: float
+    """Of the KV cache, lost to make groups of layers equally large."""
+    kv_tokens: Interval
+    """That requests of the whole context hold together."""
+    max_model_len: int
+    max_model_len_that_fits: int
+    """By the pessimistic end; 0 where not even a short request fits."""
+    one_request_bytes: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    largest_utilization: float | None = None
+    """That passes vLLM's check at the start; None on the CPU."""
+    doubts: tuple[str, ...] = ()
+    """What is not modelled well and widens the interval."""
+
+    @property
+    def concurrency(self) -> tuple[float, float]:
+        """Requests of the whole context at once."""
+        return self.kv_tokens.low / self.max_model_len, self.kv_tokens.high / self.max_model_len
+
+    @property
+    def kv_cache(self) -> Interval:
+        return self.bytes["kv_cache"]
+
+
+def of_run(settings: Settings, hardware: Hardware, sizes: Sizes) -> Estimate:
+    """Raises `MachineError` where there are fewer devices than are asked for."""
+    if hardware.kind == "cpu":
+        return on_cpu(sizes, hardware, cpu_kv_cache_bytes(settings, hardware, sizes))
+    count, there = sizes.load.tensor_parallel_size, len(hardware.devices)
+    if count > there:
+        raise MachineError(
+            f"tensor_parallel_size is {count}, and {hardware.name} has {there} device{'' if there == 1 else 's'}",
+            f"--tensor-parallel-size {there}, or a machine with more devices",
+        )
+    _check_heads(sizes, count)
+    given = None if settings.kv_cache_gib is None else int(settings.kv_cache_gib * GIB)
+    return on_gpu(sizes, hardware, settings.gpu_memory_utilization, given)
+
+
+def _check_heads(sizes: Sizes, count: int) -> None:
+    """`vllm/config/model.py: verify_with_parallel_config`; a speculator is split over as many devices as its target."""
+    both = ((sizes.target, sizes.shape), (sizes.speculator, sizes.draft.shape))
+    for checkpoint, shape in both:
+        heads = [group.num_heads for group in shape.attention] if shape else []
+        odd = next((number for number in heads if number % count), None)
+        if odd is not None and checkpoint is not None:
+            nearest = max(number for number in range(1, count) if odd % number == 0)
+            raise UsageError(
+                f"tensor_parallel_size is {count}, and {checkpoint.name} has {odd} attention heads, which it does not divide",
+                f"--tensor-parallel-size {nearest}",
+            )
+
+
+def cpu_kv_cache_bytes(settings: Settings, hardware: Hardware, sizes: Sizes) -> int:
+    """vLLM takes whole GiB. Without a setting: what the requests can use, but at most a quarter of the free memory."""
+    if settings.kv_cache_gib is not None:
+        return max(1, round(settings.kv_cache_gib)) * GIB
+    wanted = sizes.cache().request_bytes(sizes.load.max_model_len) * (settings.max_num_seqs or 1)
+    available = hardware.cpu.memory_available_bytes if hardware.cpu else 0
+    return max(1, min(math.ceil(wanted / GIB), available // 4 // GIB)) * GIB
+
+
+def on_gpu(sizes: Sizes, hardware: Hardware, utilization: float | None, kv_cache_bytes: int | None = None) -> Estimate:
+    """`gpu_worker.py: determine_available_memory`. A given size of the KV cache goes over vLLM's share."""
+    budget = budgets.of_gpu(hardware, sizes.load.tensor_parallel_size, utilization)
+    taken = taken_bytes(sizes)
+    if kv_cache_bytes is None:
+        room = left(budget.budget_bytes, taken)
+        is_free = budget.is_free
+    else:
+        free = budget.free_bytes - budget.context.middle
+        room, is_free = exactly(kv_cache_bytes), left(free, taken).high >= kv_cache_bytes
+    return _judged(sizes, budget, taken, room, is_free=is_free)
+
+
+def on_cpu(sizes: Sizes, hardware: Hardware, kv_cache_bytes: int) -> Estimate:
+    """`cpu_worker.py: determine_available_memory`, with the size of the KV cache given."""
+    budget = budgets.of_cpu(hardware)
+    taken = {"target_weights": sizes.target_weights(), "draft_weights": sizes.draft_weights()}
+    taken |= {"buffers": NOTHING, "activations": NOTHING, "graphs": NOTHING, "non_torch": budgets.CPU_OVERHEAD}
+    needed = total(taken) + exactly(kv_cache_bytes)
+    judged = _judged(sizes, budget, taken, exactly(kv_cache_bytes), is_free=needed.low <= budget.free_bytes)
+    if judged.verdict == "fits" and needed.high > budget.free_bytes - budget.context.high:
+        node = " of one NUMA node" if budget.context.high else ""
+        problem = f"weights, KV cache and engine may need {_gib(needed.high)}, and {_gib(budget.free_bytes - budget.context.high)}{node} are free"
+        return msgspec.structs.replace(judged, verdict="tight", problem=problem)
+    return judged
+
+
+def taken_bytes(sizes: Sizes) -> dict[str, Interval]:
+    """What a GPU's budget holds beside the KV cache."""
+    both = {"target_weights": sizes.target_weights(), "draft_weights": sizes.draft_weights()}
+    load, draft = sizes.load, sizes.draft
+    if sizes.shape is None:
+        return {**both, "buffers": NOTHING, "activations": UNKNOWN_ENGINE, "graphs": NOTHING, "non_torch": NOTHING}
+    return {
+        **both,
+        "buffers": engine.buffers(sizes.shape, draft, load),
+        "activations": engine.activations(sizes.shape, draft, sizes.form, load),
+        "graphs": engine.graphs(sizes.shape, draft, load),
+        "non_torch": engine.non_torch(load.tensor_parallel_size),
+    }
+
+
+def total(parts: dict[str, Interval]) -> Interval:
+    return sum(parts.values(), NOTHING)
+
+
+def left(budget_bytes: int, taken: dict[str, Interval]) -> Interval:
+    """For the KV cache; below zero where the rest alone is too much."""
+    needed = total(taken)
+    return Interval(budget_bytes - needed.high, budget_bytes - needed.low)
+
+
+def _judged(sizes: Sizes, budget: Budget, taken: dict[str, Interval], room: Interval, *, is_free: bool) -> Estimate:
+    cache, load = sizes.cache(), sizes.load
+    needed = cache.request_bytes(load.max_model_len)
+    verdict, problem = _verdict(sizes, budget, cache, taken, room, is_free=is_free)
+    limit = max(sizes.target.max_position_embeddings or 0, load.max_model_len)
+    return Estimate(
+        verdict=verdict,
+        problem=problem,
+        num_devices=load.tensor_parallel_size,
+        device=budget.device,
+        on_cpu=sizes.on_cpu,
+        runner=load.runner,
+        total_bytes=budget.total_bytes,
+        budget_bytes=budget.budget_bytes,
+        bytes={**taken, "kv_cache": Interval(max(0, room.low), max(0, room.high))},
+        outside_budget={} if sizes.on_cpu or sizes.shape is None else engine.outside(sizes.shape, sizes.draft, load),
+        kv_bytes_per_token=cache.bytes_per_token(load.max_model_len),
+        draft_kv_share=cache.draft_share,
+        block_size=cache.block_size,
+        padding_share=cache.padding_share,
+        kv_tokens=Interval(*(cache.tokens(end, load.max_model_len) for end in (room.low, room.high))),
+        max_model_len=load.max_model_len,
+        max_model_len_that_fits=cache.longest(room.low, limit) if is_free else 0,
+        one_request_bytes=needed,
+        max_num_seqs=load.max_num_seqs,
+        max_num_batched_tokens=load.max_num_batched_tokens,
+        largest_utilization=None if sizes.on_cpu else budget.largest_utilization,
+        doubts=sizes.shape.doubts if sizes.shape else ("the target's config.json does not tell its shape",),
+    )
+
+
+def _verdict(
+    sizes: Sizes, budget: Budget, cache: Cache, taken: dict[str, Interval], room: Interval, *, is_free: bool
+) -> tuple[Verdict, str]:
+    needed = cache.request_bytes(sizes.load.max_model_len)
+    if not is_free:
+        return "does_not_fit", _not_free(sizes, budget, taken, room)
+    if room.low >= needed:
+        return "fits", ""
+    if room.high < 0:
+        return (
+            "does_not_fit",
+            f"{_weights(taken)} and the engine need {_gib(total(taken).low)} or more of a budget of {_gib(budget.budget_bytes)}",
+        )
+    asked = f"one request of {sizes.load.max_model_len:,} tokens takes {_gib(needed)}"
+    if sizes.on_cpu:
+        return "does_not_fit", f"{asked} of KV cache, and {_gib(room.high)} are set aside for it"
+    of = f"of a budget of {_gib(budget.budget_bytes)} for the KV cache"
+    if room.high < needed:
+        return "does_not_fit", f"{_weights(taken)} and the engine leave at most {_gib(room.high)} {of}; {asked}"
+    least = _gib(room.low) if room.low > 0 else "nothing"
+    return "tight", f"{_weights(taken)} and the engine leave {least} to {_gib(room.high)} {of}; {asked}"
+
+
+def _not_free(sizes: Sizes, budget: Budget, taken: dict[str, Interval], room: Interval) -> str:
+    if sizes.on_cpu:
+        parts = f"{_weights(taken)}, KV cache {_gib(room.low)} and engine {_gib(taken['non_torch'].low)}"
+        return f"{parts} need {_gib(total(taken).low + room.low)}, and {_gib(budget.free_bytes)} are free"
+    free = max(0, budget.free_bytes - budget.context.low)
+    return f"vLLM asks for {_gib(budget.budget_bytes)} of {_gib(budget.total_bytes)} at the start, and {_gib(free)} are free"
+
+
+def _weights(taken: dict[str, Interval]) -> str:
+    draft = taken["draft_weights"].low
+    return f"weights {_gib(taken['target_weights'].low)}" + (f", speculator {_gib(draft)}" if draft else "")
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB" if size >= GIB / 20 or size <= 0 else f"{size / 2**20:.0f} MiB"

@@ -1,0 +1,95 @@
+"""Kinds beyond the collected cases, by the wordings of vLLM 0.6 to 0.32 and of what it stands on."""
+
+KINDS = {
+    "crash.unknown-arguments": (
+        "vllm serve: error: unrecognized arguments: --frobnicate 3",
+        "1 validation error for SpeculativeConfig\nnum_spec_tokens\n  Unexpected keyword argument [type=unexpected_keyword_argument, input_value=3, input_type=int]",
+        "AttributeError: 'SpeculativeConfig' object has no attribute 'get'",
+    ),
+    "crash.max-model-len": (
+        "ValueError: User-specified max_model_len (65536) is greater than the derived max_model_len (max_position_embeddings=32768 or model_max_length=None in model's config.json).",
+    ),
+    "crash.lookup-window": (
+        "ValueError: prompt_lookup_min=5 must be <= prompt_lookup_max=3",
+        "ValueError: Either prompt_lookup_max or prompt_lookup_min must be provided when using the ngram method.",
+    ),
+    "crash.tokens-divide": ("ValueError: num_speculative_tokens:4 must be divisible by n_predict=3",),
+    "crash.heads-divide": ("ValueError: Total number of attention heads (14) must be divisible by tensor parallel size (4).",),
+    "crash.gpu-count": (
+        "ValueError: World size (4) is larger than the number of available GPUs (1) in this node. If this is intentional and you are using:",
+        "RuntimeError: CUDA error: invalid device ordinal",
+    ),
+    "crash.memory-profiling": (
+        "AssertionError: Error in memory profiling. Initial free memory 20.11 GiB, current free memory 22.00 GiB. This happens when other processes sharing the same container release GPU memory",
+    ),
+    "crash.oom-weights": (
+        "ERROR 11-29 18:50:00 [gpu_model_runner.py:5147] Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for weights (original error: CUDA out of memory. Tried to allocate 1.00 GiB.)",
+    ),
+    "crash.broken-weights": (
+        "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+        "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+        "_pickle.UnpicklingError: invalid load key, 'v'.",
+        "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+    ),
+    "crash.no-weights": (
+        "RuntimeError: Cannot find any model weights with `acme/8b`",
+        "OSError: acme/8b does not appear to have a file named config.json.",
+    ),
+    "crash.hub-not-found": (
+        "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url: https://hub.example/api/models/acme/nope.",
+        "OSError: acme/nope is not a local folder and is not a valid model identifier listed on the hub",
+    ),
+    "crash.hub-busy": ("huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://hub.example/api/models/acme/8b",),
+    "crash.network": (
+        "OSError: We couldn't connect to 'https://hub.example' to load the files, and couldn't find them in the cached files.",
+        "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='hub.example', port=443): Max retries exceeded with url: /api (Caused by NameResolutionError)",
+        "httpx.ConnectError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
+    ),
+    "crash.remote-code": ("ValueError: The repository acme/x contains custom code which must be executed. You can allow it by passing `trust_remote_code=True`.",),
+    "crash.no-gpu": (
+        "RuntimeError: Failed to infer device type",
+        "RuntimeError: No CUDA GPUs are available",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU.",
+    ),
+    "crash.no-kernel": (
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        "/x/torch/cuda/__init__.py:287: UserWarning: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
+    ),
+    "crash.gpu-fault": ("NVRM: Xid (PCI:0000:65:00): 79, pid=1234, GPU has fallen off the bus.",),
+    "crash.nccl": (
+        "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1970, unhandled system error, NCCL version 2.20.5",
+        "[rank1]:[E614 12:00:00.1 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3)",
+    ),
+    "crash.shared-memory": (
+        "Bus error (core dumped)",
+        "a46f6c76528f:2777:5429 [0] misc/shmutils.cc:113 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-v2 (size 9637888)",
+    ),
+    "crash.killed": ("Killed", "Process finished with exit code 137", "Memory cgroup out of memory: Killed process 4242 (python3)"),
+    "crash.segfault": ("Segmentation fault (core dumped)", "Fatal Python error: Segmentation fault"),
+    "crash.fork": ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",),
+    "crash.main-guard": ("        An attempt has been made to start a new process before the\n        current process has finished its bootstrapping phase.",),
+    "crash.port": ("OSError: [Errno 98] Address already in use",),
+    "crash.compiler": ("RuntimeError: Failed to find C compiler. Please specify via CC environment variable.", "/tmp/x/main.c:5:10: fatal error: Python.h: No such file or directory"),
+    "crash.torchvision": ("RuntimeError: operator torchvision::nms does not exist",),
+    "crash.binary": ("ImportError: /x/vllm/_C.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",),
+    "crash.no-vllm": ("ModuleNotFoundError: No module named 'vllm'",),
+    "crash.import": ("ModuleNotFoundError: No module named 'flashinfer'", "ImportError: cannot import name 'X' from 'transformers'"),
+    "crash.instruction": ("Illegal instruction (core dumped)",),
+    "crash.threads": ("AssertionError: Not enough allowed NUMA nodes to bind threads of 4 CPUWorkers. Allowed NUMA nodes are [0, 1].",),
+    "crash.encoding": ("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9 in position 12: invalid continuation byte",),
+    "crash.mask-token": ("ValueError: For parallel drafting, the draft model config must have `dflash_config.mask_token_id` specified in its config.json.",),
+    "crash.quantization": ("ValueError: The quantization method awq is not supported for the current GPU. Minimum capability: 75. Current capability: 70.",),
+    "crash.architecture": ("ValueError: The checkpoint you are trying to load has model type `qwen9` but Transformers does not recognize this architecture.",),
+    "crash.inspection": ("ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected. Please check the logs for more details.",),
+    "crash.host-memory": ("RuntimeError: [enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000 bytes.",),
+    "crash.assertion": ("AssertionError",),
+    "crash.timeout": ("TimeoutError: RPC call to sample_tokens timed out.",),
+    "crash.lora": ("ValueError: LoRA rank 64 is greater than max_lora_rank 16.",),
+    "crash.types-differ": ("RuntimeError: expected scalar type Half but found BFloat16", "RuntimeError: mat1 and mat2 must have the same dtype, but got Half and BFloat16"),
+    "crash.ray": ("ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}",),
+    "crash.old-version": ("NotImplementedError: VLLM_USE_V1=1 is not supported with --speculative-model.",),
+    "crash.head-as-model": ("KeyError: 'model.layers.32.midlayer.self_attn.q_proj.weight'",),
+    "crash.preemption": ("WARNING 11-29 18:50:00 [scheduler.py:1] Sequence group 12 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space. total_num_cumulative_preemption=51",),
+    "crash.sampling": ("ValueError: Speculative decoding does not yet support logprobs.",),
+    "crash.statistics-off": ("AssertionError: Stat logging disabled",),
+}  # fmt: skip
