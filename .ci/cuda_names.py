@@ -29,59 +29,94 @@ from speccli.profile.engine_arguments import BY_SPECCLI
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SEAM = ("speccli/engine/vllm.py", "speccli/engine/scheduler.py")
-
 ENGINE = "vllm.v1.engine.llm_engine.LLMEngine"
 ENGINE_ARGS = "vllm.engine.arg_utils.EngineArgs"
+MODEL_CONFIG = "vllm.config.model.ModelConfig"
+SCHEDULER_CONFIG = "vllm.config.scheduler.SchedulerConfig"
+VLLM_CONFIG = "vllm.config.vllm.VllmConfig"
 SPECULATIVE_CONFIG = "vllm.config.speculative.SpeculativeConfig"
 SPECULATIVE_METHOD = "vllm.config.speculative.SpeculativeMethod"
 SAMPLING_PARAMS = "vllm.SamplingParams"
+STRUCTURED_OUTPUTS = "vllm.sampling_params.StructuredOutputsParams"
+RENDERER = "vllm.renderers.base.BaseRenderer"
+TOKENIZE_PARAMS = "vllm.renderers.params.TokenizeParams"
+DETOKENIZER = "vllm.v1.engine.detokenizer.BaseIncrementalDetokenizer"
+OUTPUT = "vllm.outputs.RequestOutput"
+COMPLETION = "vllm.outputs.CompletionOutput"
+LOGPROB = "vllm.logprobs.Logprob"
+REQUEST_STATE = "vllm.v1.engine.output_processor.RequestState"
 
 SHOWN_LINES = 6
 
-VLLM_CONFIG = "vllm.config.vllm.VllmConfig"
-SCHEDULER_CONFIG = "vllm.config.scheduler.SchedulerConfig"
+PLAN = "speccli/plan/arguments.py"
 
-TYPES = {
-    "arguments": ENGINE_ARGS,
-    "config": VLLM_CONFIG,
-    "config.scheduler_config": SCHEDULER_CONFIG,
-    "self._engine": ENGINE,
-    "self._engine.vllm_config": VLLM_CONFIG,
-    "self._engine.vllm_config.scheduler_config": SCHEDULER_CONFIG,
-    "self._engine.model_config": "vllm.config.model.ModelConfig",
-    "self._engine.engine_core": "vllm.v1.engine.core_client.EngineCoreClient",
-    "self._engine.output_processor": "vllm.v1.engine.output_processor.OutputProcessor",
-    "renderer": "vllm.renderers.base.BaseRenderer",
-    "output": "vllm.outputs.RequestOutput",
-    "completion": "vllm.outputs.CompletionOutput",
-    "state": "vllm.v1.engine.output_processor.RequestState",
-    "metrics": "vllm.v1.metrics.stats.RequestSpecDecodeMetrics",
-    "batch": "vllm.v1.engine.EngineCoreOutputs",
-    "one": "vllm.v1.engine.EngineCoreOutput",
-    "running[one.request_id]": "vllm.v1.request.Request",
+SEAM = {
+    "speccli/engine/vllm.py": {
+        "arguments": ENGINE_ARGS,
+        "config": VLLM_CONFIG,
+        "config.scheduler_config": SCHEDULER_CONFIG,
+        "config.device_config": "vllm.config.device.DeviceConfig",
+        "config.parallel_config": "vllm.config.parallel.ParallelConfig",
+        "self._engine": ENGINE,
+        "self._engine.vllm_config": VLLM_CONFIG,
+        "self._engine.vllm_config.scheduler_config": SCHEDULER_CONFIG,
+        "self._engine.model_config": MODEL_CONFIG,
+        "self._engine.engine_core": "vllm.v1.engine.core_client.EngineCoreClient",
+        "self._engine.output_processor": "vllm.v1.engine.output_processor.OutputProcessor",
+        "self._engine.output_processor.request_states[internal_id]": REQUEST_STATE,
+        "self._engine.renderer": RENDERER,
+        "self._engine.renderer.get_tokenizer()": "vllm.tokenizers.TokenizerLike",
+        "renderer": RENDERER,
+        "renderer.default_chat_tok_params": TOKENIZE_PARAMS,
+        "renderer.default_cmpl_tok_params": TOKENIZE_PARAMS,
+        "output": OUTPUT,
+        "output.outputs[0]": COMPLETION,
+        "state": REQUEST_STATE,
+    },
+    "speccli/engine/flight.py": {
+        "output": OUTPUT,
+        "completion": COMPLETION,
+        "metrics": "vllm.v1.metrics.stats.RequestSpecDecodeMetrics",
+        "detokenizer": DETOKENIZER,
+        "chosen": LOGPROB,
+        "one": LOGPROB,
+    },
+    "speccli/engine/scheduler.py": {
+        "batch": "vllm.v1.engine.EngineCoreOutputs",
+        "one": "vllm.v1.engine.EngineCoreOutput",
+        "running[one.request_id]": "vllm.v1.request.Request",
+    },
+    "speccli/engine/worker.py": {},
 }
-"""What the expressions of the seam are: vLLM's types are not read there, so they are written down here."""
+"""The files that use vLLM, and what their expressions are: vLLM's types are not read there, so they are written here."""
 
 CALLS = {
     ENGINE_ARGS: ["create_engine_config()"],
     ENGINE: [
-        "from_vllm_config(vllm_config, disable_log_stats)",
+        "from_vllm_config(vllm_config)",
         "add_request(request_id, prompt, params)",
         "step()",
-        "abort_request(request_ids, internal)",
+        "abort_request(request_ids)",
     ],
-    "vllm.config.model.ModelConfig": ["get_diff_sampling_param()"],
-    "vllm.renderers.base.BaseRenderer": ["render_cmpl(prompts)", "render_chat(conversations, chat_params)"],
+    MODEL_CONFIG: ["get_diff_sampling_param()"],
+    RENDERER: ["render_cmpl(prompts, tok_params)", "render_chat(conversations, chat_params, tok_params)"],
+    TOKENIZE_PARAMS: ["max_total_tokens", "truncate_prompt_tokens", "truncation_side"],
+    STRUCTURED_OUTPUTS: ["json", "regex", "choice", "grammar", "json_object", "structural_tag"],
+    DETOKENIZER: ["decode_next(next_token_id)"],
+    "vllm.v1.engine.detokenizer.FastIncrementalDetokenizer": ["decode_next(next_token_id)"],
+    "vllm.v1.engine.detokenizer.SlowIncrementalDetokenizer": ["decode_next(next_token_id)"],
     "vllm.renderers.inputs.preprocess.parse_model_prompt": ["(model_config, prompt)"],
-    "vllm.v1.engine.core_client.EngineCoreClient": ["shutdown(timeout)"],
     "vllm.v1.core.sched.scheduler.Scheduler": ["requests", "update_from_output(scheduler_output, model_runner_output)"],
     "vllm.v1.core.sched.async_scheduler.AsyncScheduler": [
         "requests",
         "update_from_output(scheduler_output, model_runner_output)",
     ],
+    "vllm.v1.sample.rejection_sampler.expand_batch_to_tokens": [
+        "(x, cu_num_tokens, num_tokens, replace_from=, replace_to=)"
+    ],
 }
-"""The arguments that the seam gives, in their order, and what its subclasses take over."""
+"""What cannot be read off the seam: what its arguments are called that it gives by their place, or in a mapping, and
+what its own classes and functions take over."""
 
 
 class Definition(NamedTuple):
@@ -202,14 +237,15 @@ def members(node: ast.ClassDef) -> dict[str, ast.AST]:
 def uses(root: Path) -> dict[str, list[str]]:
     """Per definition of vLLM the members that speccli uses; with parentheses: called with these arguments."""
     used: defaultdict[str, list[str]] = defaultdict(list)
-    for dotted, names in [*CALLS.items(), *(pair for file in SEAM for pair in used_in(parsed(root / file)))]:
+    seam = (pair for file, types in SEAM.items() for pair in used_in(parsed(root / file), types))
+    for dotted, names in [*CALLS.items(), *seam]:
         used[dotted] += names
-    arguments, speculative = given(parsed(root / "speccli/plan.py"))
+    arguments, speculative = given(parsed(root / PLAN))
     profiles = [yaml.safe_load(file.read_bytes()) for file in sorted(root.glob("profiles/*/*.yaml"))]
     used[ENGINE_ARGS] += [*arguments, *PASSED, *BY_SPECCLI, *keys_under("engine", profiles)]
     used[SPECULATIVE_CONFIG] += [*speculative, *keys_under("config", profiles)]
-    used[SAMPLING_PARAMS] += [*Sampling.__struct_fields__, "output_kind"]
-    for name in variables(root / file for file in (*SEAM, "speccli/plan.py")):
+    used[SAMPLING_PARAMS] += [f"from_optional({name}=)" for name in Sampling.__struct_fields__]
+    for name in sorted(variables(root.glob("speccli/**/*.py"))):
         used[f"vllm.envs.{name}"] = []
     return {dotted: list(dict.fromkeys(names)) for dotted, names in used.items()}
 
@@ -218,47 +254,69 @@ def parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def used_in(tree: ast.Module) -> list[tuple[str, list[str]]]:
+def used_in(tree: ast.Module, types: dict[str, str]) -> list[tuple[str, list[str]]]:
     """What a file imports from vLLM and takes of its objects, with the arguments that it names."""
-    own = {
+    own = imports(tree)
+    modules = {name for name in own if name.islower() and attributes(tree, name)}
+    found: list[tuple[str, list[str]]] = [
+        (f"{own[name]}.{one}", []) for name in modules for one in attributes(tree, name)
+    ]
+    for expression, dotted in [*types.items(), *own.items()]:
+        if expression not in modules:
+            found.append((dotted, [*attributes(tree, expression), *named_arguments(tree, expression)]))
+    return found
+
+
+def imports(tree: ast.Module) -> dict[str, str]:
+    """What a file takes from vLLM: its name there, and its full name."""
+    return {
         one.asname or one.name: f"{node.module}.{one.name}"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("vllm.")
         for one in node.names
     }
-    found = [(dotted, attributes(tree, expression)) for expression, dotted in (TYPES | own).items()]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in own:
-            found.append((own[node.func.id], [keyword.arg for keyword in node.keywords if keyword.arg]))
-    return found
 
 
 def attributes(tree: ast.AST, of: str) -> list[str]:
     return [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) == of]
 
 
+def named_arguments(tree: ast.AST, of: str) -> list[str]:
+    """The arguments that calls of this give by name: as fields of a class, and as `method(argument=)`."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        names = [keyword.arg for keyword in node.keywords if keyword.arg]
+        if isinstance(node.func, ast.Name) and node.func.id == of:
+            found += names
+        elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == of:
+            found += [f"{node.func.attr}({name}=)" for name in names]
+    return found
+
+
 def variables(files: Iterable[Path]) -> set[str]:
-    """vLLM's environment variables that these files name."""
-    return {name for file in files for name in re.findall(r'"(VLLM_[A-Z_]+)"', file.read_text(encoding="utf-8"))}
+    """vLLM's environment variables that these files name, in their texts for the user too."""
+    return {
+        name
+        for file in files
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for name in re.findall(r"\bVLLM_[A-Z0-9_]+", node.value)
+    }
 
 
 def given(plan: ast.Module) -> tuple[list[str], list[str]]:
     """The keys that the plan gives to `EngineArgs`, and those of its speculative_config."""
-    function = next(node for node in ast.walk(plan) if "_engine_arguments" in defined_by(node))
-    keys: dict[bool, list[str]] = {True: [], False: []}
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        made = defined_by(node)[0]
-        is_inner = "speculative_config" in made
-        keys[False] += re.findall(r"^arguments\['(\w+)'\]", made)
-        keys[is_inner] += texts(node.value)
-    return keys[False], keys[True]
+    functions = {node.name: node for node in plan.body if isinstance(node, ast.FunctionDef)}
+    arguments = functions["engine_arguments"]
+    assigned = re.findall(r"\barguments\['(\w+)'\] = ", ast.unparse(arguments))
+    return [*texts(arguments), *assigned], texts(functions["_speculative"])
 
 
-def texts(node: ast.AST | None) -> list[str]:
+def texts(node: ast.AST) -> list[str]:
     """The keys of every dict in it."""
-    dicts = [one for one in ast.walk(node) if isinstance(one, ast.Dict)] if node else []
+    dicts = [one for one in ast.walk(node) if isinstance(one, ast.Dict)]
     return [str(key.value) for one in dicts for key in one.keys if isinstance(key, ast.Constant)]
 
 
@@ -299,15 +357,17 @@ def is_there(dotted: str, name: str, library: Library) -> bool:
     member, parenthesis, rest = name.partition("(")
     found = library.find(dotted)
     node = library.member(dotted, member) if member else found and found.node
-    return node is not None and (not parenthesis or takes(node, re.findall(r"\w+", rest)))
+    return node is not None and (not parenthesis or takes(node, re.findall(r"\w+=?", rest)))
 
 
 def takes(node: ast.AST, arguments: list[str]) -> bool:
-    """Whether it is a function with these arguments, in this order."""
+    """Whether it is a function that begins with these arguments; those with `=` may stand anywhere."""
     if not isinstance(node, ast.FunctionDef):
         return False
-    own = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-    return [name for name in own if name in arguments] == arguments
+    places = [one.arg for one in (*node.args.posonlyargs, *node.args.args) if one.arg not in ("self", "cls")]
+    names = {f"{one}=" for one in (*places, *(one.arg for one in node.args.kwonlyargs))}
+    by_place = [one for one in arguments if not one.endswith("=")]
+    return places[: len(by_place)] == by_place and names.issuperset(set(arguments) - set(by_place))
 
 
 def compared(dotted: str, cuda: Library, installed: Library) -> list[str]:

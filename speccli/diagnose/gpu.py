@@ -3,11 +3,10 @@
 from speccli.diagnose import Finding
 from speccli.diagnose.facts import Facts
 from speccli.hardware import Device
+from speccli.plan import GPU_MEMORY_UTILIZATION
 
 GIB = 2**30
 MIB = 2**20
-VLLM_MEMORY_SHARE = 0.92
-"""vLLM's default of gpu_memory_utilization."""
 SMALLEST_MEMORY_SHARE = 0.1
 
 
@@ -37,7 +36,7 @@ def gpu_memory(facts: Facts) -> Finding | None:
         return None
     tightest = min(facts.machine.devices, key=_free_share)
     free = f"{tightest.free_bytes / GIB:.1f} of {tightest.total_bytes / GIB:.1f} GiB free"
-    if _free_share(tightest) >= VLLM_MEMORY_SHARE:
+    if _free_share(tightest) >= GPU_MEMORY_UTILIZATION:
         return Finding(id="env.gpu-memory", severity="ok", title="GPU memory", evidence=free)
     share = int(100 * _free_share(tightest) - 2) / 100
     ways = ["end what holds it"]
@@ -50,7 +49,7 @@ def gpu_memory(facts: Facts) -> Finding | None:
         severity="warning",
         title="GPU memory",
         evidence=f"GPU {tightest.index}: {free}{_holders(tightest)}",
-        cause=f"vLLM asks for {VLLM_MEMORY_SHARE:.0%} of the whole unless told otherwise",
+        cause=f"vLLM asks for {GPU_MEMORY_UTILIZATION:.0%} of the whole unless told otherwise",
         fix=", or ".join(ways),
     )
 

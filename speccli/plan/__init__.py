@@ -11,7 +11,7 @@ from speccli.errors import MachineError
 from speccli.hardware import Hardware
 from speccli.pairing import Pairing
 from speccli.plan.arguments import PASSED, engine_arguments, environment
-from speccli.plan.budget import CPU_OVERHEAD_BYTES
+from speccli.plan.budget import CPU_OVERHEAD_BYTES, GPU_MEMORY_UTILIZATION
 from speccli.plan.estimate import Estimate, Verdict, of_run
 from speccli.plan.interval import GIB, Interval
 from speccli.plan.sizes import chosen_dtype, sizes_of
@@ -20,6 +20,7 @@ from speccli.profile import Profile
 __all__ = [
     "CPU_OVERHEAD_BYTES",
     "GIB",
+    "GPU_MEMORY_UTILIZATION",
     "PASSED",
     "Estimate",
     "Interval",

@@ -57,7 +57,7 @@ def _options(pairing: Pairing, settings: Settings, hardware: Hardware) -> list[l
     if values["dtype"] == "auto":
         del values["dtype"]
     values["max_model_len"] = settings.max_model_len or _max_model_len(pairing.target_facts)
-    values |= {name: getattr(settings, name) for name in ("max_num_seqs", *PASSED)}
+    values |= {name: getattr(settings, name) for name in PASSED}
     if settings.enforce_eager:
         values["enforce_eager"] = True
     if settings.kv_cache_gib is not None and hardware.kind != "cpu":

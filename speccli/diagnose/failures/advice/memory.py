@@ -7,11 +7,10 @@ import math
 from speccli.diagnose.failures.context import Context
 from speccli.diagnose.failures.figures import gib, number, rounded_down, whole
 from speccli.diagnose.failures.kind import Advice, Figures, Settings
+from speccli.plan import GPU_MEMORY_UTILIZATION
 
 HIGH_UTILIZATION = 0.9
 SMALLEST_UTILIZATION = 0.1
-DEFAULT_UTILIZATION = 0.92
-"""vLLM's own (`vllm/config/cache.py`)."""
 
 
 def kv_cache_too_small(figures: Figures, context: Context) -> Advice:
@@ -150,7 +149,7 @@ def _raise_or_shrink(context: Context) -> str:
 
 def _lower_utilization(context: Context, by: float) -> Settings:
     share = context.gpu_memory_utilization
-    return {"gpu_memory_utilization": round((DEFAULT_UTILIZATION if share is None else share) - by, 2)}
+    return {"gpu_memory_utilization": round((GPU_MEMORY_UTILIZATION if share is None else share) - by, 2)}
 
 
 def _as_text(settings: Settings) -> str:
