@@ -5,6 +5,7 @@ python tests/bench/measure.py '{"engine": "speccli", "settings": {"method": "ngr
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import time
@@ -23,7 +24,8 @@ QUESTIONS = paths.profiles_dir() / "prompts" / "sample.jsonl"
 
 def questions(count: int, **sampling: Any) -> list[Request]:
     """The sample questions, over and over with a number in front so that no prefix is cached."""
-    entries = list(jsonl.read(QUESTIONS.read_bytes().splitlines(), Sampling(temperature=0.0, **sampling), None))
+    lines = jsonl.lines(jsonl.find_inputs([str(QUESTIONS)]), io.BytesIO())
+    entries = list(jsonl.read(lines, jsonl.Defaults(Sampling(temperature=0.0, **sampling))))
     requests = [entries[i % len(entries)].request for i in range(count)]
     return [
         Request(id=str(i), prompt=f"Question {i}.\n{r.messages[-1].content}\nAnswer:", sampling=r.sampling)
