@@ -13,14 +13,13 @@ import pexpect
 import pytest
 
 from speccli import paths
+from speccli.chat.files import load
 
 pytestmark = pytest.mark.engine
 
 PROMPT = "\x1b\\[\\?2004h"
 """prompt_toolkit turns bracketed paste on when it is ready for a line."""
 
-ANSWERING = "\x1b\\[\\?2004l"
-"""And off again when it has one."""
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -38,36 +37,56 @@ def test_a_batch_of_good_and_bad_lines_on_the_real_engine(
     assert sorted(records) == [1, 2, 3, 4, 5, 6]
     assert records[1]["text"] == "The capital of France is Paris."
     assert records[2]["usage"]["completion_tokens"] == 24
-    assert records[5]["error"].startswith("line 5: ")
-    assert "maximum context length is 1024 tokens" in records[6]["error"]
+    assert records[5]["error"]["message"].startswith("in.jsonl:5: ")
+    assert "maximum context length is 1024 tokens" in records[6]["error"]["message"]
     narration = done.stderr.decode()
     assert "4 done · 2 failed" in narration
     assert "smollm2-135m · ngram, k=4" in narration
     assert "INFO" not in narration
 
 
-def test_a_conversation_on_a_terminal_survives_ctrl_c(embedded_default: Path, tmp_path: Path) -> None:
+def test_a_conversation_on_a_terminal(embedded_default: Path, tmp_path: Path) -> None:
+    """Typed while the engine starts, streamed, interrupted, explained, compared, saved, left."""
     chat = pexpect.spawn(
-        sys.executable, ["-m", "speccli", "chat", "--max-model-len", "1024", "--max-tokens", "300"],
-        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"}, cwd=tmp_path, encoding="utf-8", timeout=240, dimensions=(40, 120),
+        sys.executable,
+        ["-m", "speccli", "chat", "--method", "ngram", "--max-model-len", "1024", "--max-tokens", "300", "--temperature", "0"],
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"},
+        cwd=tmp_path, encoding="utf-8", timeout=240, dimensions=(40, 120),
     )  # fmt: skip
-    chat.expect("engine ready")
     chat.expect(PROMPT)
-    chat.sendline("What is the capital of France?")
+    chat.send("What is the capital of France?\r")
+    chat.expect("starting the engine: [a-z]+")
+    chat.expect("engine ready after")
     chat.expect("The capital of France is Paris.")
-    chat.expect("tokens/s")
+    chat.expect(r"\d+ tokens · [\d.]+ tokens/s")
     chat.expect(PROMPT)
-    chat.sendline("Write a long story about a fox.")
-    chat.expect(ANSWERING)
-    chat.expect("[a-z]+ [a-z]+ [a-z]+")
+    chat.send("/tokens\r")
+    chat.expect("accepted draft tokens⟧: [0-9]+ · the target's own: [0-9]+")
+    chat.expect(PROMPT)
+    chat.send("/compare\r")
+    chat.expect("tokens/s \\(decoding\\)")
+    chat.expect("the same [0-9]+ tokens")
+    chat.expect(PROMPT)
+    chat.send("Write a long story about a fox.\r")
+    chat.expect(r"(?:[5-9]|\d\d) tokens · [\d.]+ tokens/s[^\r\n]*Ctrl-C stops")
     chat.sendintr()
     chat.expect("interrupted")
-    chat.expect("mean acceptance length|nothing was drafted")
     chat.expect(PROMPT)
-    chat.sendline("Say hello.")
-    chat.expect("tokens/s")
+    chat.send("/stats\r")
+    chat.expect("accepted tokens")
+    chat.expect("against plain decoding")
+    chat.expect(PROMPT)
+    chat.send("/save talk.json\r")
+    chat.expect("saved: talk.json · 2 turns")
     chat.expect(PROMPT)
     chat.sendeof()
     chat.expect(pexpect.EOF)
     chat.close()
     assert chat.exitstatus == 0
+    first, second = load(tmp_path / "talk.json").conversation.turns
+    assert (first.answer, first.finish_reason) == ("The capital of France is Paris.", "stop")
+    assert second.finish_reason is None
+    for turn in (first, second):
+        assert "".join(token.text for token in turn.tokens) == turn.answer
+        drafted = sum(token.origin == "draft" for token in turn.tokens)
+        assert turn.acceptance.num_accepted_tokens - drafted in range(5)  # some may lie behind the end

@@ -1,9 +1,16 @@
 """The lines that people read."""
 
+import io
+import sys
+
+import pytest
+
 from speccli.answer import Answer
+from speccli.chat.reasoning import Part
+from speccli.chat.settings import Display
 from speccli.engine import Step
 from speccli.stats import Acceptance
-from speccli.view import acceptance_lines, statistics_lines
+from speccli.view import View, acceptance_lines, one_line, statistics_lines, status_line
 
 
 def answered(*steps: Step) -> Answer:
@@ -44,3 +51,62 @@ def test_one_step_has_no_rate() -> None:
         "1 token · first token 0.50 s",
         "nothing was drafted",
     ]
+
+
+ANSWERED = answered(step(1, 10.5), step(3, 11.0, 3, 2), step(1, 11.5, 3, 0, "stop"))
+
+
+def test_one_line_says_the_most_of_it() -> None:
+    assert one_line(ANSWERED) == (
+        "5 tokens · 4.0 tokens/s · first token 0.50 s · acceptance length 2.00 · rate 33% (2 of 6 drafted)"
+    )
+
+
+def test_the_status_line_says_as_much_as_the_terminal_holds() -> None:
+    assert status_line(ANSWERED, 1.5, 8192, 100) == (
+        "5 tokens · 4.0 tokens/s · acceptance length 2.00 · rate 33% · context 5 of 8,192 · Ctrl-C stops"
+    )
+    assert status_line(ANSWERED, 1.5, 8192, 40) == "5 tokens · 4.0 tokens/s"
+    assert status_line(ANSWERED, 1.5, 8192, 5) == ""
+
+
+def test_before_the_first_token_the_status_line_tells_how_long_one_waits() -> None:
+    assert status_line(answered(), 3.4, 8192, 80) == "waiting for the first token · 3 s · Ctrl-C stops"
+
+
+def test_the_tokens_per_second_do_not_count_the_wait_for_the_first_token() -> None:
+    assert status_line(answered(step(1, 20.0), step(4, 21.0)), 11, 8192, 30) == "5 tokens · 4.0 tokens/s"
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("term", "raw", "formats"), [("xterm", False, True), ("xterm", True, False), ("dumb", False, False)]
+)
+def test_answers_are_formatted_on_a_terminal_that_can(
+    monkeypatch: pytest.MonkeyPatch, term: str, raw: bool, formats: bool
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr("sys.stdout", Screen())
+    assert View(raw=raw).is_formatted is formats
+
+
+def test_answers_to_a_file_are_not_formatted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not View().is_formatted
+    with View().answering(answered(), Display(), 8192) as stream:
+        stream.show([Part("answer", "**bold**")])
+    assert capsys.readouterr() == ("**bold**\n", "")
+
+
+def test_waiting_leaves_stdout_and_stderr_where_they_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that starts in another thread leads them elsewhere and back meanwhile."""
+    out, err = Screen(), Screen()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setenv("TERM", "xterm")
+    with View().waiting(lambda: "loading weights 3 s"):
+        assert (sys.stdout, sys.stderr) == (out, err)
+    assert "loading weights 3 s" in err.getvalue()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from speccli import jsonl, paths
-from speccli.commands.batch import answer_lines
-from speccli.commands.chat import Turns, one_turn
+from speccli.commands.batch_job import Job
+from speccli.commands.chat import one_turn
 from speccli.errors import ExitCode
 from speccli.profile import Sampling
 from speccli.progress import Progress, Tally
@@ -30,21 +30,23 @@ def demo(plan: Plan, view: View, open_engine: OpenEngine) -> ExitCode:
         engine = open_engine(plan)
     with engine as running:
         view.heading(f"One turn of a chat: {QUESTION}")
-        one_turn(running, Turns().and_user(QUESTION), plan, False, view)
+        one_turn(running, QUESTION, plan, view)
         _sample_batch(running, plan.profile.sampling, view)
     view.heading("Your turn:  speccli chat    (in this checkout: .venv/bin/speccli chat)")
     return ExitCode.DONE
 
 
 def _sample_batch(engine: Engine, sampling: Sampling, view: View) -> None:
-    lines = (paths.profiles_dir() / "prompts" / "sample.jsonl").read_bytes().splitlines()
-    view.heading(f"A batch: {len(lines)} sample prompts, up to {MAX_TOKENS} tokens each")
-    out, tally = io.BytesIO(), Tally()
-    entries = jsonl.read(lines, Sampling(max_tokens=MAX_TOKENS).over(sampling), None)
-    with Progress(view, len(lines), tally) as progress:
-        answer_lines(engine, entries, out, tally, progress)
-        for line in sorted(out.getvalue().splitlines(), key=lambda line: int(json.loads(line)["line"])):
-            record = json.loads(line)
-            text = " ".join(str(record.get("text") or f"error: {record.get('error')}").split())
+    inputs = jsonl.find_inputs([str(paths.profiles_dir() / "prompts" / "sample.jsonl")])
+    defaults = jsonl.Defaults(Sampling(max_tokens=MAX_TOKENS).over(sampling))
+    entries = list(jsonl.read(jsonl.lines(inputs, io.BytesIO()), defaults))
+    view.heading(f"A batch: {len(entries)} sample prompts, up to {MAX_TOKENS} tokens each")
+    records: list[dict[str, Any]] = []
+    tally = Tally()
+    job = Job(lambda record, _: records.append(json.loads(record)), tally, "speccli", "")
+    with Progress(view, lambda: len(entries), tally) as progress:
+        job.answer(engine, entries, progress)
+        for record in sorted(records, key=lambda record: int(record["line"])):
+            text = " ".join((record.get("text") or f"error: {record['error']['message']}").split())
             view.text(f"{record['id']:>10}  {text}\n")
         progress.summary()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
@@ -33,10 +33,41 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     prompt: str | None = None
     sampling: Sampling = Sampling()
+    chat_template_kwargs: dict[str, Any] | None = None
+    truncate: bool = False
+    """Cut a prompt that is longer than the context from the left, instead of refusing it."""
+    stream_interval: int = 1
+    """How many tokens a step may gather before it is told. 1: each engine step as it comes; more saves work in a batch."""
+    wants_token_texts: bool = False
+    """Whether each step tells the text of each of its tokens."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class TopLogprob(msgspec.Struct, frozen=True):
+    """A token that could have been chosen."""
+
+    token: str
+    logprob: float
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A token that was chosen, and the likeliest at its place."""
+
+    token: str
+    logprob: float
+    top_logprobs: tuple[TopLogprob, ...] = ()
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """The drafts of several engine steps, told at once."""
+
+    num_drafts: int
+    num_accepted_tokens_per_pos: tuple[int, ...]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one request gained from one engine step. Plain decoding is a step with nothing drafted.
+
+    With a `stream_interval` above 1 a step may tell of several engine steps: then `merged` counts their drafts.
 
     `num_accepted_tokens` counts as vLLM does: before a stop or `max_tokens` cuts the step short, so that `token_ids`
     may hold fewer than `num_accepted_tokens + 1`. Of `token_ids`, the first `num_accepted_tokens` came from the
@@ -53,21 +84,45 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """`time.monotonic()` when the step came off the engine."""
     finish_reason: FinishReason | None = None
     error: str | None = None
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """One for each of `token_ids`, where the sampling asks for them."""
+    token_texts: tuple[str, ...] = ()
+    """What each of `token_ids` added to the text, before a stop string cut it; empty for a part of a character."""
+    merged: Merged | None = None
+    is_truncated: bool = False
+    """Whether the prompt was cut to fit the context."""
 
     @property
     def is_last(self) -> bool:
         return self.finish_reason is not None
 
 
+class Prompt(msgspec.Struct, frozen=True):
+    """A request's prompt, as the engine would run it."""
+
+    num_tokens: int
+    opens_reasoning: bool = False
+    """Whether the template itself writes the mark that begins the reasoning."""
+
+
 class Engine(Protocol):
-    """Generates for a stream of requests, several at a time. Closing the iterator aborts what is in flight."""
+    """Generates for a stream of requests, several at a time. Closing the iterator aborts what is in flight.
+
+    `None` among the requests means "none right now": the engine asks again after its next step.
+    """
 
     @property
     def max_in_flight(self) -> int:
         """How many requests are pulled from the iterable before the first of them has finished."""
         ...
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[Step]: ...
+    def generate(self, requests: Iterable[Request | None], max_in_flight: int | None = None) -> Iterator[Step]:
+        """`max_in_flight` goes over the engine's own number."""
+        ...
+
+    def measure(self, request: Request) -> Prompt | None:
+        """How long the prompt is, whatever the context holds. None: it is refused, and `generate` says why."""
+        ...
 
     def close(self) -> None: ...
 

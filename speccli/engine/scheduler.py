@@ -39,19 +39,23 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-class Scheduler(VllmScheduler):  # type: ignore[misc]
+class _Reporting:
+    """What both have beyond vLLM's own."""
+
+    requests: dict[str, Any]
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
-        return _with_counts(self.requests, super().update_from_output, scheduler_output, model_runner_output)
+        update: Update = super().update_from_output  # type: ignore[misc]
+        return _with_counts(self.requests, update, scheduler_output, model_runner_output)
 
 
-class AsyncScheduler(VllmAsyncScheduler):  # type: ignore[misc]
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+class Scheduler(_Reporting, VllmScheduler):  # type: ignore[misc]
+    pass
 
-    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> dict[int, Any]:
-        return _with_counts(self.requests, super().update_from_output, scheduler_output, model_runner_output)
+
+class AsyncScheduler(_Reporting, VllmAsyncScheduler):  # type: ignore[misc]
+    pass

@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
 import msgspec
 
-from speccli.engine import FinishReason, Request, Step
+from speccli.engine import FinishReason, Prompt, Request, Step
 from speccli.errors import EngineFailed
 
 
@@ -26,6 +27,8 @@ class Wrote(msgspec.Struct, frozen=True):
     accepted: int = 0
     finish_reason: FinishReason | None = None
     """None: the last step of an answer ends with "stop"."""
+    texts: tuple[str, ...] = ()
+    """Of each token; without them the text is shared out evenly."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -66,12 +69,13 @@ class ScriptedEngine:
     def max_in_flight(self) -> int:
         return self._max_in_flight
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[Step]:
+    def generate(self, requests: Iterable[Request | None], max_in_flight: int | None = None) -> Iterator[Step]:
         waiting = iter(requests)
+        most = max_in_flight or self._max_in_flight
         flying: deque[tuple[Request, Iterator[Step]]] = deque()
         try:
             while True:
-                while len(flying) < self._max_in_flight and (request := next(waiting, None)) is not None:
+                while len(flying) < most and (request := next(waiting, None)) is not None:
                     flying.append((request, self._steps(request)))
                 if not flying:
                     return
@@ -83,6 +87,9 @@ class ScriptedEngine:
                 yield step
         finally:
             self.aborted += [request.id for request, _ in flying]
+
+    def measure(self, request: Request) -> Prompt | None:
+        return Prompt(_num_prompt_tokens(request))
 
     def close(self) -> None:
         self.closed = True
@@ -100,6 +107,7 @@ class ScriptedEngine:
         if isinstance(answer, Refused):
             yield Step(request_id=request.id, at_s=self._clock(), finish_reason="error", error=answer.reason)
             return
+        num_prompt_tokens = _num_prompt_tokens(request)
         for number, wrote in enumerate(answer, 1):
             if isinstance(wrote, Dies):
                 raise EngineFailed(f"the engine died:\n  {wrote.reason}")
@@ -110,8 +118,8 @@ class ScriptedEngine:
                 token_ids=tuple(range(wrote.tokens)),
                 num_draft_tokens=wrote.drafted,
                 num_accepted_tokens=wrote.accepted,
-                num_prompt_tokens=len((request.prompt or "").split())
-                + sum(len(m.content.split()) for m in request.messages),
+                token_texts=(wrote.texts or _shares(wrote)) if request.wants_token_texts else (),
+                num_prompt_tokens=num_prompt_tokens,
                 at_s=self._clock(),
                 finish_reason=wrote.finish_reason or last,
             )
@@ -121,3 +129,14 @@ def _next(queue: deque[Answer] | None) -> Answer:
     if not queue:
         return Refused("the script has no answer for this request")
     return queue.popleft()
+
+
+def _num_prompt_tokens(request: Request) -> int:
+    """Its tokens are words."""
+    return len((request.prompt or "").split()) + sum(len(message.content.split()) for message in request.messages)
+
+
+def _shares(wrote: Wrote) -> tuple[str, ...]:
+    """The text in as many parts as there are tokens."""
+    cuts = [len(wrote.text) * place // wrote.tokens for place in range(wrote.tokens + 1)]
+    return tuple(wrote.text[start:end] for start, end in pairwise(cuts))

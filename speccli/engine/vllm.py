@@ -1,4 +1,5 @@
-"""vLLM in process, through its synchronous `LLMEngine`: the only file, with scheduler.py, that imports vLLM.
+"""vLLM in process, through its synchronous `LLMEngine`: the only file that imports vLLM, with
+scheduler.py and worker.py, which vLLM imports by name.
 
 There one output of kind DELTA is exactly one engine step; the asynchronous path merges deltas and would make live
 acceptance a lie. Tried on vLLM 0.32.
@@ -7,6 +8,7 @@ acceptance a lie. Tried on vLLM 0.32.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import multiprocessing
 import os
@@ -16,6 +18,7 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import TracebackType
@@ -23,27 +26,20 @@ from typing import Any, Self
 
 import msgspec
 
-from speccli.engine import Request, Step
-from speccli.engine.log import child_output_to, followed, new_log, own_logging_to, telling_lines
+from speccli.engine import Prompt, Request, Step
+from speccli.engine.flight import Flight
+from speccli.engine.log import child_output_to, followed, new_log, own_logging_to
 from speccli.errors import EngineFailed, MachineError
 from speccli.plan import Plan
 
 SHUTDOWN_S = 2.0
 
+TEMPLATE = {"add_generation_prompt": True, "continue_final_message": False}
+
 PROCESS_ENVIRONMENT = {
     "VLLM_LOGGING_STREAM": "ext://sys.__stderr__",  # file descriptor 2, which leads to the log while the engine starts
     "VLLM_NO_USAGE_STATS": os.environ.get("VLLM_NO_USAGE_STATS", "1"),  # a chat is no deployment to be counted
 }
-
-
-class _Flight:
-    """One request in the engine, and how much of its speculation has been told already."""
-
-    def __init__(self, request_id: str, internal_id: str) -> None:
-        self.request_id = request_id
-        self.internal_id = internal_id
-        self.num_draft_tokens = 0
-        self.num_accepted_tokens = 0
 
 
 class VllmEngine:
@@ -56,24 +52,26 @@ class VllmEngine:
         if follow_log:
             self._following.enter_context(followed(self._log))
         self._engine = _start(plan, self._log)
+        self._gave_up = f"the engine gave this request up; see {self._log}"
+        gc.freeze()  # what vLLM and torch made so far stays: the collector need not look at it again and again
         self._defaults: dict[str, Any] = self._engine.model_config.get_diff_sampling_param()
 
     @property
     def max_in_flight(self) -> int:
-        """A quarter more than run at once: the engine, a step ahead of us, must find the next one waiting."""
-        running = int(self._engine.vllm_config.scheduler_config.max_num_seqs)
-        return running + max(1, running // 4)
+        """Twice as many as run at once: where all of them finish at one step, the next ones wait inside, tokenised."""
+        return 2 * int(self._engine.vllm_config.scheduler_config.max_num_seqs)
 
     @property
     def log(self) -> Path:
         return self._log
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[Step]:
+    def generate(self, requests: Iterable[Request | None], max_in_flight: int | None = None) -> Iterator[Step]:
         waiting = iter(requests)
-        flying: dict[str, _Flight] = {}
+        most = max_in_flight or self.max_in_flight
+        flying: dict[str, Flight] = {}
         try:
             while True:
-                while len(flying) < self.max_in_flight and (request := next(waiting, None)) is not None:
+                while len(flying) < most and (request := next(waiting, None)) is not None:
                     refusal = self._admit(request, flying)
                     if refusal is not None:
                         yield Step(request_id=request.id, at_s=time.monotonic(), finish_reason="error", error=refusal)
@@ -83,8 +81,17 @@ class VllmEngine:
         finally:
             self._abort(flying)
 
+    def measure(self, request: Request) -> Prompt | None:
+        try:
+            token_ids = self._unlimited(request)["prompt_token_ids"]
+        except _refusals():
+            return None
+        end = self._engine.renderer.get_tokenizer().decode(token_ids[-8:]).rstrip()
+        return Prompt(len(token_ids), end.endswith("<think>"))
+
     def close(self) -> None:
         self._engine.engine_core.shutdown(timeout=SHUTDOWN_S)
+        gc.unfreeze()  # else the libraries complain at exit that their objects were never freed
         self._following.close()
 
     def __enter__(self) -> Self:
@@ -95,41 +102,73 @@ class VllmEngine:
     ) -> None:
         self.close()
 
-    def _admit(self, request: Request, flying: dict[str, _Flight]) -> str | None:
+    def _admit(self, request: Request, flying: dict[str, Flight]) -> str | None:
         """Hand the request to vLLM; return its reason if it refuses."""
         own_id = str(next(self._ids))
         try:
-            internal_id = self._engine.add_request(own_id, self._render(request), self._sampling(request))
+            prompt, is_truncated = self._render(request)
+            internal_id = self._engine.add_request(own_id, prompt, self._sampling(request))
         except _dead() as error:
             raise self._failed() from error
         except _refusals() as error:
             return _one_line(error)
-        flying[own_id] = _Flight(request.id, internal_id)
+        flying[own_id] = flight = Flight(request, internal_id, is_truncated)
+        if request.wants_token_texts:
+            flight.record_texts(self._engine.output_processor.request_states[internal_id].detokenizer)
         return None
 
-    def _render(self, request: Request) -> Any:
+    def _render(self, request: Request) -> tuple[Any, bool]:
+        """The prompt as tokens, and whether it had to be cut."""
+        if not request.truncate:
+            return self._rendered(request), False
+        most = self._engine.model_config.max_model_len
+        with contextlib.suppress(_too_long()):
+            prompt = self._rendered(request)
+            if len(prompt["prompt_token_ids"]) < most:
+                return prompt, False
+        answer = min(request.sampling.max_tokens or 1, most // 2)
+        return self._rendered(request, {"truncate_prompt_tokens": most - answer, "truncation_side": "left"}), True
+
+    def _rendered(self, request: Request, cut: dict[str, Any] | None = None) -> Any:
         """Chat template and tokenisation, as vLLM's own `LLM.chat` and `LLM.generate` do them."""
-        from vllm.renderers import ChatParams
         from vllm.renderers.inputs.preprocess import parse_model_prompt
 
         renderer = self._engine.renderer
         if request.prompt is not None:
-            return renderer.render_cmpl([parse_model_prompt(self._engine.model_config, request.prompt)])[0]
-        params = ChatParams(
-            chat_template_kwargs={"add_generation_prompt": True, "continue_final_message": False, "tokenize": False}
-        )
-        return renderer.render_chat([[msgspec.to_builtins(message) for message in request.messages]], params)[1][0]
+            how = renderer.default_cmpl_tok_params.with_kwargs(**cut) if cut else None
+            return renderer.render_cmpl([parse_model_prompt(self._engine.model_config, request.prompt)], how)[0]
+        how = renderer.default_chat_tok_params.with_kwargs(**cut) if cut else None
+        return self._rendered_chat(request, how)
+
+    def _unlimited(self, request: Request) -> Any:
+        """The same for a chat, however long it is."""
+        how = replace(self._engine.renderer.default_chat_tok_params, max_total_tokens=None)
+        return self._rendered_chat(request, how)
+
+    def _rendered_chat(self, request: Request, how: Any) -> Any:
+        from vllm.renderers import ChatParams
+
+        template = {**TEMPLATE, **(request.chat_template_kwargs or {}), "tokenize": False}
+        messages = [{"role": message.role, "content": message.content} for message in request.messages]
+        params = ChatParams(chat_template_kwargs=template)
+        return self._engine.renderer.render_chat([messages], params, how)[1][0]
 
     def _sampling(self, request: Request) -> Any:
         from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         given = {key: value for key, value in msgspec.structs.asdict(request.sampling).items() if value is not None}
-        if "stop" in given:
-            given["stop"] = list(given["stop"])
-        return SamplingParams.from_optional(**{**self._defaults, **given}, output_kind=RequestOutputKind.DELTA)
+        given = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        if "structured_outputs" in given:
+            given["structured_outputs"] = StructuredOutputsParams(**given["structured_outputs"])
+        return SamplingParams.from_optional(
+            **{**self._defaults, **given},
+            output_kind=RequestOutputKind.DELTA,
+            stream_interval=request.stream_interval,
+            skip_clone=True,  # made for this request alone
+        )
 
-    def _step(self, flying: dict[str, _Flight]) -> Iterator[Step]:
+    def _step(self, flying: dict[str, Flight]) -> Iterator[Step]:
         try:
             outputs = self._engine.step()
         except _dead() as error:
@@ -139,34 +178,13 @@ class VllmEngine:
             flight = flying[output.request_id]
             if output.finished:
                 del flying[output.request_id]
-            yield self._told(flight, output, at_s)
+            yield flight.told(output, self._metrics(flight, output), at_s, self._gave_up)
 
-    def _told(self, flight: _Flight, output: Any, at_s: float) -> Step:
-        [completion] = output.outputs
-        drafted, accepted = self._counts(flight, completion)
-        step = Step(
-            request_id=flight.request_id,
-            text=completion.text,
-            token_ids=tuple(completion.token_ids),
-            num_draft_tokens=drafted - flight.num_draft_tokens,
-            num_accepted_tokens=accepted - flight.num_accepted_tokens,
-            num_prompt_tokens=len(output.prompt_token_ids or ()),
-            at_s=at_s,
-            finish_reason=completion.finish_reason,
-            error=f"the engine gave this request up; see {self._log}" if completion.finish_reason == "error" else None,
-        )
-        flight.num_draft_tokens, flight.num_accepted_tokens = drafted, accepted
-        return step
-
-    def _counts(self, flight: _Flight, completion: Any) -> tuple[int, int]:
-        """Draft tokens proposed and accepted for this request so far (see scheduler.py)."""
+    def _metrics(self, flight: Flight, output: Any) -> Any:
         state = self._engine.output_processor.request_states.get(flight.internal_id)
-        metrics = completion.spec_decode_metrics if state is None else state.spec_decode_metrics
-        if metrics is None:
-            return 0, 0
-        return metrics.num_draft_tokens, sum(count * times for count, times in enumerate(metrics.histogram))
+        return output.outputs[0].spec_decode_metrics if state is None else state.spec_decode_metrics
 
-    def _abort(self, flying: dict[str, _Flight]) -> None:
+    def _abort(self, flying: dict[str, Flight]) -> None:
         if flying:
             self._engine.abort_request([flight.internal_id for flight in flying.values()], internal=True)
 
@@ -215,12 +233,24 @@ def _build(plan: Plan, log: Path) -> Any:
             "install it with `pip install 'speccli[cpu]'` or `'speccli[cuda]'`; see `speccli doctor`",
         ) from error
     arguments = EngineArgs(**plan.engine_arguments)
-    config = arguments.create_engine_config()
+    config = _config(arguments)
     kind = "AsyncScheduler" if config.scheduler_config.async_scheduling else "Scheduler"
     config.scheduler_config.scheduler_cls = f"speccli.engine.scheduler.{kind}"
+    if config.device_config.device_type == "cpu" and not config.parallel_config.worker_extension_cls:
+        config.parallel_config.worker_extension_cls = "speccli.engine.worker.Mended"
     engine = LLMEngine.from_vllm_config(config, disable_log_stats=arguments.disable_log_stats)
     own_logging_to(log)  # again: vLLM has set up its own logging meanwhile
     return engine
+
+
+def _config(arguments: Any) -> Any:
+    """vLLM's CPU backend lets the worker share the engine's process only where that is speccli's too.
+
+    It says that OpenMP could not be set up otherwise; `plan.environment` sets it up before the process starts.
+    """
+    in_engine = arguments.distributed_executor_backend == "uni"
+    with _environment({"VLLM_ENABLE_V1_MULTIPROCESSING": "0"} if in_engine else {}):
+        return arguments.create_engine_config()
 
 
 @contextlib.contextmanager
@@ -250,8 +280,7 @@ def _note(error: BaseException, log: Path) -> None:
 
 
 def _failure(what: str, log: Path) -> EngineFailed:
-    lines = telling_lines(log.read_text(errors="replace"))
-    return EngineFailed("\n  ".join([f"{what}:", *lines]), f"the whole log is {log}")
+    return EngineFailed(what, f"the whole log is {log}", log)
 
 
 def _dead() -> type[Exception]:
@@ -266,6 +295,12 @@ def _refusals() -> tuple[type[Exception], ...]:
     from vllm.exceptions import VLLMClientError
 
     return (VLLMClientError, TemplateError, ValueError, TypeError)
+
+
+def _too_long() -> type[Exception]:
+    from vllm.exceptions import VLLMValidationError
+
+    return VLLMValidationError  # type: ignore[no-any-return]
 
 
 def _one_line(error: Exception) -> str:

@@ -3,11 +3,12 @@
 import io
 import json
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from speccli.commands import chat as module
-from speccli.commands.chat import chat
+from speccli.commands.chat import Options, chat
 from speccli.engine import Message, Request
 from speccli.engine.scripted import Answer, Refused, ScriptedEngine, Wrote
 from speccli.errors import ExitCode, SpeccliError, UsageError
@@ -38,7 +39,7 @@ def piped(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
 def run(
     plan: Plan, prompt: str | None, engine: ScriptedEngine, as_json: bool = False, view: View | None = None
 ) -> ExitCode:
-    return chat(plan, prompt, as_json, view or View(), lambda _: engine)
+    return chat(plan, prompt, Options(as_json=as_json), view or View(), lambda _: engine)
 
 
 def test_the_answer_goes_to_stdout_and_the_statistics_to_stderr(
@@ -95,7 +96,7 @@ def test_nothing_to_answer_is_said_before_an_engine_starts(
 ) -> None:
     piped(monkeypatch, stdin)
     with pytest.raises(UsageError, match="nothing to answer"):
-        chat(plan, prompt, False, View(), lambda _: pytest.fail("the engine was started"))
+        chat(plan, prompt, Options(), View(), lambda _: pytest.fail("the engine was started"))
 
 
 def test_input_that_is_not_utf8_is_refused(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,20 +135,36 @@ def test_ctrl_c_keeps_what_came_and_exits_130(plan: Plan, terminal: None, capsys
     assert engine.aborted == ["chat"]
 
 
-def test_a_conversation_carries_its_turns_on_and_a_refused_message_does_not(
-    plan: Plan, terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_prompt_longer_than_the_context_says_by_how_much(plan: Plan, terminal: None) -> None:
+    small = msgspec.structs.replace(plan, max_model_len=8)
+    with pytest.raises(UsageError, match="the message is 9 tokens long, and the context holds 8: 2 too many") as caught:
+        run(small, "one two three four five six seven eight nine", ScriptedEngine([SEA]))
+    assert caught.value.hint == "shorten the message, or start with --max-model-len up to 1,024"
+
+
+def test_reasoning_goes_to_stderr_and_the_answer_to_stdout(
+    plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed = ["First.", "Too long.", "Second."]
-    monkeypatch.setattr(module, "_typed", lambda view: iter(typed))
+    thinking: Answer = [Wrote("<think>\nHm"), Wrote(".\n</think>\n\nYes.", tokens=4)]
+    run(plan, "Is it?", ScriptedEngine([thinking]))
+    captured = capsys.readouterr()
+    assert captured.out == "Yes.\n"
+    assert "Hm." in captured.err
+    run(plan, "Is it?", ScriptedEngine([thinking]), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["reasoning"]) == ("Yes.", "Hm.")
+
+
+def test_a_turn_is_saved_and_gone_on_with(plan: Plan, terminal: None, tmp_path: Path) -> None:
     seen: list[Request] = []
 
     def answer(request: Request) -> Answer:
         seen.append(request)
-        text = request.messages[-1].content
-        return Refused("too long") if text == "Too long." else [Wrote(f"Re: {text}")]
+        return SEA
 
-    assert run(plan, None, ScriptedEngine(answer)) == ExitCode.DONE
-    assert [message.content for message in seen[-1].messages] == ["First.", "Re: First.", "Second."]
-    captured = capsys.readouterr()
-    assert captured.out == "Re: First.\nRe: Second.\n"
-    assert "error: too long" in captured.err
+    file = tmp_path / "chat.json"
+    for prompt, load in (("First.", None), ("Second.", file)):
+        chat(plan, prompt, Options(save=file, load=load), View(quiet=True), lambda _: ScriptedEngine(answer))
+    assert [message.content for message in seen[-1].messages] == ["First.", "The sea is wide.", "Second."]
+    with pytest.raises(UsageError, match=r"chat\.json exists"):
+        chat(plan, "Third.", Options(save=file), View(), lambda _: pytest.fail("the engine was started"))

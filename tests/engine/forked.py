@@ -20,15 +20,28 @@ SERVER.set_forkserver_preload(["vllm.v1.engine.llm_engine", "vllm.v1.worker.cpu_
 ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
 
-def generate(plan: Plan, requests: Sequence[Request]) -> list[Step]:
+class Ran(msgspec.Struct, frozen=True):
+    """What an engine did, and what it had."""
+
+    steps: list[Step]
+    kv_cache_tokens: int
+    """As vLLM's log has it: "KV cache size"."""
+
+
+def run(plan: Plan, requests: Sequence[Request]) -> Ran:
     """All steps of these requests, from an engine that lives for them alone."""
     with ProcessPoolExecutor(max_workers=1, mp_context=SERVER) as pool:
-        return pool.submit(_generated, plan, list(requests)).result()
+        return pool.submit(_ran, plan, list(requests)).result()
 
 
-def _generated(plan: Plan, requests: Sequence[Request]) -> list[Step]:
+def generate(plan: Plan, requests: Sequence[Request]) -> list[Step]:
+    return run(plan, requests).steps
+
+
+def _ran(plan: Plan, requests: Sequence[Request]) -> Ran:
     from speccli.engine.vllm import VllmEngine
 
     in_one = msgspec.structs.replace(plan, environment={**plan.environment, **ONE_PROCESS})
     with VllmEngine(in_one) as engine:
-        return list(engine.generate(requests))
+        steps = list(engine.generate(requests))
+        return Ran(steps, engine._engine.vllm_config.cache_config.kv_cache_size_tokens)

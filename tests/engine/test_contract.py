@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from speccli.engine import Engine, Message, Request, Step
@@ -107,3 +108,22 @@ def test_drafted_and_accepted_are_never_negative_and_plain_steps_draft_nothing(e
     steps: list[Step] = list(engine.generate([ask("a", text="Repeat: a b c d a b c d a b c d", max_tokens=24)]))
     assert all(0 <= step.num_accepted_tokens <= step.num_draft_tokens for step in steps)
     assert steps[0].num_draft_tokens == 0
+
+
+def test_a_prompt_is_measured_as_it_is_run_and_beyond_the_context(engine: Engine) -> None:
+    request = ask("a", max_tokens=2)
+    measured = engine.measure(request)
+    assert measured is not None
+    assert not measured.opens_reasoning
+    assert {step.num_prompt_tokens for step in engine.generate([request])} == {measured.num_tokens}
+    long = engine.measure(ask("b", text=TOO_LONG))
+    assert long is not None
+    assert long.num_tokens >= 6000
+
+
+@pytest.mark.parametrize("text", ["Count from one to twenty.", "Repeat: 👩‍👩‍👧 漢字 é 👍🏽 👩‍👩‍👧 漢字 é 👍🏽"])
+def test_the_texts_of_the_tokens_make_the_text(engine: Engine, text: str) -> None:
+    request = msgspec.structs.replace(ask("a", text=text, max_tokens=40), wants_token_texts=True)
+    steps = list(engine.generate([request]))
+    assert all(len(step.token_texts) == len(step.token_ids) for step in steps)
+    assert "".join(part for step in steps for part in step.token_texts) == "".join(step.text for step in steps)

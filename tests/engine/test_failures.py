@@ -5,11 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from pathlib import Path
 
 import psutil
 import pytest
 
+from speccli.diagnose.failures.failed import explained
 from speccli.engine import Message, Request
 from speccli.engine.vllm import VllmEngine
 from speccli.errors import EngineFailed
@@ -24,9 +24,10 @@ def test_an_engine_that_cannot_start_names_the_cause_and_the_log(plan_for: PlanF
     plan = plan_for(method="none", max_model_len=1024, engine={"block_size": 7})
     with pytest.raises(EngineFailed, match="the engine did not start") as caught:
         VllmEngine(plan)
-    assert "block" in caught.value.message
-    log = Path(caught.value.hint.removeprefix("the whole log is "))
-    assert log.read_text()
+    log = caught.value.log
+    assert log is not None
+    assert caught.value.hint == f"the whole log is {log}"
+    assert "block" in explained(caught.value).message
     assert multiprocessing.active_children() == before
 
 

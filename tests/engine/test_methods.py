@@ -114,7 +114,10 @@ def test_a_speculator_in_its_authors_layout_drafts_and_changes_no_token(
     if case.target not in plainly_decoded:
         plain = Case("none", 0, target=case.target)
         plainly_decoded[case.target] = tokens(forked.generate(plan_of(plain), requests()))
-    steps = forked.generate(plan_of(case), requests())
+    plan = plan_of(case)
+    ran = forked.run(plan, requests())
+    steps = ran.steps
+    assert ran.kv_cache_tokens == plan.kv_tokens
     assert tokens(steps) == plainly_decoded[case.target]
     acceptance = fold(steps)
     assert acceptance.num_accepted_tokens < acceptance.num_draft_tokens

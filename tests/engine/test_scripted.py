@@ -2,7 +2,7 @@
 
 import pytest
 
-from speccli.engine import Request
+from speccli.engine import Message, Prompt, Request
 from speccli.engine.scripted import Dies, Refused, ScriptedEngine, Wrote
 from speccli.errors import EngineFailed
 
@@ -35,3 +35,15 @@ def test_it_refuses_and_dies_on_command() -> None:
 def test_a_script_that_is_too_short_says_so() -> None:
     [step] = ScriptedEngine([]).generate([Request(id="1", prompt="x")])
     assert step.error == "the script has no answer for this request"
+
+
+def test_token_texts_are_told_where_they_are_wanted() -> None:
+    script = [[Wrote("abcde", tokens=2), Wrote("☃", tokens=3, texts=("", "", "☃"))]]
+    request = Request(id="a", prompt="x", wants_token_texts=True)
+    assert [step.token_texts for step in ScriptedEngine(script).generate([request])] == [("ab", "cde"), ("", "", "☃")]
+    assert [step.token_texts for step in ScriptedEngine(script).generate([Request(id="a", prompt="x")])] == [(), ()]
+
+
+def test_a_prompt_is_measured_in_words() -> None:
+    prompt = ScriptedEngine([]).measure(Request(id="a", messages=(Message("user", "How wide is the sea?"),)))
+    assert prompt == Prompt(5)

@@ -1,0 +1,124 @@
+"""Conversations on disk: JSON to go on with, Markdown to read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from speccli.chat.conversation import Conversation
+from speccli.chat.turn import Turn
+from speccli.errors import UsageError
+from speccli.profile import Sampling
+
+SCHEMA_VERSION = 1
+
+MAX_FILE_BYTES = 10 * 2**20
+"""Of a file put into a message; what is larger fits no context window."""
+
+
+class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a saved conversation holds."""
+
+    schema_version: int
+    conversation: Conversation
+    sampling: Sampling = Sampling()
+    """What was set in the conversation itself."""
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: int
+
+
+def save(file: Path, conversation: Conversation, sampling: Sampling) -> None:
+    """Write it whole or not at all. `.md` gives Markdown."""
+    if file.suffix.lower() in (".md", ".markdown"):
+        content = to_markdown(conversation).encode()
+    else:
+        content = msgspec.json.format(msgspec.json.encode(Saved(SCHEMA_VERSION, conversation, sampling)), indent=1)
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(content)
+        unfinished.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        raise UsageError(f"cannot write {file}: {error.strerror}", "name another file") from error
+
+
+def load(file: Path) -> Saved:
+    """Read what `save` wrote. Raises `UsageError` where that cannot be."""
+    content = _read(file)
+    try:
+        version = msgspec.json.decode(content, type=_Versioned).schema_version
+        if version != SCHEMA_VERSION:
+            raise UsageError(
+                f"{file} has schema_version {version}; this speccli reads {SCHEMA_VERSION}",
+                "load it with the speccli that saved it, or a newer one",
+            )
+        return msgspec.json.decode(content, type=Saved)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{file} is no saved conversation: {error}", "name a .json that /save wrote") from error
+
+
+def read_text(file: Path) -> str:
+    """A file to put into a message."""
+    content = _read(file)
+    if len(content) > MAX_FILE_BYTES:
+        raise UsageError(f"{file} is too large: {len(content):,} bytes", "send a part of it")
+    try:
+        return content.decode("utf-8").strip("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text", "send a text file") from error
+
+
+def with_file(file: Path, text: str) -> str:
+    """The message that carries the file: the text first, then the content, fenced and named."""
+    content = read_text(file)
+    fence = "```"
+    while fence in content:
+        fence += "`"
+    return "\n\n".join(part for part in (text, f"{file.name}:\n{fence}\n{content}\n{fence}") if part)
+
+
+def to_markdown(conversation: Conversation) -> str:
+    """A conversation to read; what ran and how fast stands under each answer."""
+    parts = [f"> {line}".rstrip() for line in (conversation.system or "").splitlines()]
+    blocks = ["\n".join(parts)] if parts else []
+    for turn in conversation.turns:
+        blocks += [f"## {_heading(turn.user)}", *_rest(turn.user), *_thought(turn), turn.answer.strip(), _note(turn)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _heading(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def _rest(text: str) -> list[str]:
+    rest = text.strip().partition("\n")[2].strip()
+    return [rest] if rest else []
+
+
+def _thought(turn: Turn) -> list[str]:
+    if not turn.reasoning:
+        return []
+    return [f"<details><summary>Reasoning</summary>\n\n{turn.reasoning}\n\n</details>"]
+
+
+def _note(turn: Turn) -> str:
+    parts = [str(turn.run), f"{turn.timing.num_tokens} tokens"]
+    if turn.timing.decode_tokens_per_s is not None:
+        parts.append(f"{turn.timing.decode_tokens_per_s:.1f} tokens/s")
+    if turn.acceptance.num_drafts:
+        parts.append(f"mean acceptance length {turn.acceptance.mean_acceptance_length:.2f}")
+    return f"*{' · '.join(parts)}*"
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.expanduser().read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "check the name") from error
