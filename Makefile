@@ -3,7 +3,7 @@
 
 BIN := .venv/bin
 
-.PHONY: help setup test check check-cuda-names format demo bench-overhead bench-cpu clean FORCE
+.PHONY: help setup test check check-cuda-names format demo bench-batch bench-overhead bench-cpu bench-view test-kills clean FORCE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +27,7 @@ setup: .venv/.installed ## make .venv and install speccli into it; at once if no
 define STATIC_CHECKS
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy speccli tests .ci/setup.py .ci/cuda_names.py
+	$(BIN)/mypy speccli tests training .ci/setup.py .ci/cuda_names.py
 	$(BIN)/lint-imports
 	$(BIN)/cog --check --diff --check-fail-msg='make format brings it up to date' README.md
 endef
@@ -54,8 +54,17 @@ demo: .venv/.installed ## a chat turn and a small batch with speculative decodin
 bench-overhead: .venv/.installed ## what speccli costs beside vLLM itself
 	$(BIN)/python tests/bench/overhead.py
 
+bench-batch: .venv/.installed ## speccli batch beside LLM.chat and vllm run-batch, and its own cost (about 15 minutes)
+	$(BIN)/python tests/bench/batch.py
+
 bench-cpu: .venv/.installed ## tokens/s of each CPU setting (about 15 minutes)
 	$(BIN)/python tests/bench/cpu_settings.py
+
+bench-view: .venv/.installed ## tokens/s of an answer with the full view, against plain text to a file
+	$(BIN)/python tests/bench/view.py
+
+test-kills: .venv/.installed ## kill -9 at 20 random moments of a real batch, resumed each time (about 30 minutes)
+	$(BIN)/python tests/bench/kill_resume.py
 
 clean: ## remove .venv and all else that make made
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -9,14 +9,16 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from speccli import __version__
-from speccli.errors import ExitCode, SpeccliError, UsageError
+from speccli.errors import EngineFailed, ExitCode, SpeccliError, UsageError
 from speccli.profile import METHODS, Settings, method_named
 
 if TYPE_CHECKING:
     from speccli.commands import OpenEngine
+    from speccli.engine import Engine
     from speccli.plan import Plan
     from speccli.view import View
 
@@ -102,6 +104,14 @@ Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Sample th
 
 MaxModelLen = Annotated[int | None, typer.Option("--max-model-len", metavar="N", help="Context length in tokens.")]
 MaxNumSeqs = Annotated[int | None, typer.Option("--max-num-seqs", metavar="N", help="Requests in flight at once.")]
+GpuMemoryUtilization = Annotated[
+    float | None,
+    typer.Option("--gpu-memory-utilization", metavar="SHARE", help="Of each GPU's memory, what vLLM may take."),
+]
+TensorParallelSize = Annotated[
+    int | None,
+    typer.Option("--tensor-parallel-size", metavar="N", help="Split the target over this many GPUs."),
+]
 Dtype = Annotated[
     Literal["auto", "bfloat16", "float16", "float32"] | None,
     typer.Option("--dtype", help="Arithmetic of weights and activations."),
@@ -153,33 +163,104 @@ def chat(
     max_tokens: MaxTokens = None,
     seed: Seed = None,
     max_model_len: MaxModelLen = None,
+    gpu_memory_utilization: GpuMemoryUtilization = None,
+    tensor_parallel_size: TensorParallelSize = None,
     dtype: Dtype = None,
     eager: Eager = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the text.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Show answers as plain text, as they come.")] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the conversation: .json, or .md to read.")
+    ] = None,
+    load: Annotated[
+        Path | None, typer.Option("--load", metavar="FILE", help="Go on with a conversation that was saved as JSON.")
+    ] = None,
+    no_history: Annotated[bool, typer.Option("--no-history", help="Do not keep what is typed.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Answer one prompt, or hold a conversation, and show what speculation did."""
+    from speccli.commands.chat import Options
     from speccli.commands.chat import chat as run
 
     typed = _settings(locals())
     view = _view(quiet, verbose)
-    raise typer.Exit(run(_plan(typed, profile, view, ONE_AT_A_TIME), prompt, as_json, view, _open_engine(view)))
+    view.raw = raw
+    options = Options(as_json=as_json, save=save, load=load, keeps_history=not no_history)
+
+    def replan(changes: dict[str, Any]) -> Plan:
+        return _plan(msgspec.structs.replace(typed, **changes), profile, view, ONE_AT_A_TIME)
+
+    plan = replan({})
+    raise typer.Exit(run(plan, prompt, options, view, _open_engine(view), replan))
+
+
+def _batch_schema(wanted: bool) -> None:
+    if wanted:
+        from speccli.jsonl import json_schema
+
+        typer.echo(json_schema().decode())
+        raise typer.Exit()
 
 
 @app.command()
 def batch(
     source: Annotated[
-        str,
+        list[str],
         typer.Argument(
             metavar="INPUT",
-            help='JSONL: {"prompt": …} or {"messages": […]} a line, and an optional "id"; - reads stdin.',
+            help='JSONL, plain, .gz or .zst: {"prompt": …} or {"messages": […]} a line, or lines of OpenAI\'s Batch API; - reads stdin.',
         ),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the records go; stdout without it.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
+    errors: Annotated[
+        Path | None,
+        typer.Option("--errors", metavar="FILE", help="Where the records of failed lines go; --output without it."),
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="Write the closing summary there, as JSON.")
+    ] = None,
+    form: Annotated[
+        Literal["auto", "speccli", "openai"],
+        typer.Option("--format", help="The form of the records; auto: that of each input line."),
+    ] = "auto",
+    ordered: Annotated[bool, typer.Option("--ordered", help="Write the records in the order of the input.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to start if any line is bad.")] = False,
+    truncate: Annotated[
+        bool,
+        typer.Option(
+            "--truncate", help="Cut prompts longer than the context from the left, instead of failing the line."
+        ),
+    ] = False,
+    resume: Annotated[
+        bool | None,
+        typer.Option(
+            "--resume/--no-resume",
+            help="Go on with an output that is there. Without either: if it is seen to be of the same run.",
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="When going on, answer the failed lines again.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Go on although the input or the settings are not those of the output.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew: empty the output file first.")] = False,
+    max_in_flight: Annotated[
+        int | None,
+        typer.Option(
+            "--max-in-flight",
+            metavar="N",
+            min=1,
+            help="Requests in the engine at once; twice --max-num-seqs without it.",
+        ),
+    ] = None,
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", callback=_batch_schema, is_eager=True, help="Show the JSON Schema of a record."),
+    ] = False,
     target: Target = None,
     method: MethodOption = None,
     speculator: Speculator = None,
@@ -200,12 +281,27 @@ def batch(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Answer every line of a JSONL file, and write one record a line as each finishes."""
+    """Answer every line of JSONL files, one record a line as each finishes; the same command again does what is missing."""
+    from speccli.commands.batch import Options, check
     from speccli.commands.batch import batch as run
+    from speccli.jsonl import Policy
 
     typed = _settings(locals())
+    options = Options(
+        sources=tuple(source),
+        output=output,
+        errors=errors,
+        summary=summary,
+        format=form,
+        ordered=ordered,
+        strict=strict,
+        truncate=truncate,
+        max_in_flight=max_in_flight,
+        policy=Policy(overwrite=overwrite, resume=resume, force=force, retry_failed=retry_failed),
+    )
+    check(options)
     view = _view(quiet, verbose)
-    raise typer.Exit(run(_plan(typed, profile, view), source, output, overwrite, view, _open_engine(view)))
+    raise typer.Exit(run(_plan(typed, profile, view), options, view, _open_engine(view)))
 
 
 @app.command()
@@ -225,14 +321,19 @@ def pull(
 ) -> None:
     """Download the checkpoints that these settings need, and say where they lie."""
     from speccli.commands.pull import pull as run
-    from speccli.commands.pull import resolve
+    from speccli.prepare import choose
 
     typed = _settings({**locals(), "eager": None})
-    raise typer.Exit(run(resolve(typed, profile), dry_run, as_json, _view(quiet, verbose=False)))
+    raise typer.Exit(run(choose(typed, profile), dry_run, as_json, _view(quiet, verbose=False)))
 
 
-@app.command()
+examination = typer.Typer(rich_markup_mode=None)
+app.add_typer(examination, name="doctor")
+
+
+@examination.callback(invoke_without_command=True)
 def doctor(
+    context: typer.Context,
     target: Target = None,
     method: MethodOption = None,
     speculator: Speculator = None,
@@ -240,13 +341,59 @@ def doctor(
     no_spec: NoSpec = False,
     hardware: HardwareOption = None,
     profile: ProfileFile = None,
+    max_model_len: MaxModelLen = None,
+    max_num_seqs: MaxNumSeqs = None,
+    gpu_memory_utilization: GpuMemoryUtilization = None,
+    tensor_parallel_size: TensorParallelSize = None,
+    dtype: Dtype = None,
+    eager: Eager = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Do not ask the hub anything.")] = False,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Where it does not fit: write the cheapest change that helps to your own settings."),
+    ] = False,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="FILE", help="After a crash: explain this log of an engine; - reads stdin."),
+    ] = None,
+    last: Annotated[
+        bool, typer.Option("--last", help="After a crash: explain the last engine log of speccli itself.")
+    ] = False,
+    stats: Annotated[
+        str | None,
+        typer.Option(
+            "--stats", metavar="FILE", help="After a run: judge what `chat --json` printed, or a batch's output."
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="URL|FILE", help="After a run: judge a vLLM server by its metrics."),
+    ] = None,
 ) -> None:
     """Say what is installed, whether it fits together, this machine and the pairing, and what to do where it does not."""
+    if context.invoked_subcommand is not None:
+        return
+    if log or last or stats or metrics:
+        from speccli.commands.explain import after_the_fact
+
+        raise typer.Exit(after_the_fact(log, last, stats, metrics, as_json))
     from speccli.commands.doctor import doctor as run
 
-    raise typer.Exit(run(_settings({**locals(), "eager": None}), profile, as_json, offline))
+    raise typer.Exit(run(_settings(locals()), profile, as_json, offline, fix))
+
+
+@examination.command("explain")
+def explain_finding(
+    identity: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Such as env.device; without one, what there is.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a finding means: a page for each id that doctor prints."""
+    from speccli.commands.explain import explain_id
+
+    raise typer.Exit(explain_id(identity, as_json))
 
 
 @app.command()
@@ -268,6 +415,74 @@ def demo(
     typed = _settings(locals())
     view = _view(quiet, verbose)
     raise typer.Exit(run(_plan(typed, profile, view), view, _open_engine(view)))
+
+
+@app.command()
+def bench(
+    prompts: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PROMPTS]",
+            help='JSONL as for batch, each line with a "category" if you like; without it, prompts that come with speccli.',
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="LIST",
+            help="What to compare with plain decoding, with commas, each [METHOD=]NAME[:K]: ngram,eagle3:3,medusa=./my-heads:2. "
+            "Without it: each that the target's pairing lists.",
+        ),
+    ] = None,
+    batch_sizes: Annotated[
+        str, typer.Option("--batch-sizes", metavar="LIST", help="How many requests are in flight: 1,4,16.")
+    ] = "1",
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", help="How often to measure each; fewer than 3 tell no noise.")
+    ] = 3,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="Only the first N prompts of each category.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Keep each result in this JSON file; without it, in the state folder.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with that file, or with the latest bench, and measure what is missing."),
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file if it exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table as CSV.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Also draw tokens/s as SVG.")] = None,
+    target: Target = None,
+    hardware: HardwareOption = None,
+    profile: ProfileFile = None,
+    system: System = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    seed: Seed = None,
+    max_model_len: MaxModelLen = None,
+    dtype: Dtype = None,
+    eager: Eager = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure plain decoding against ways to speculate: speed, latency and acceptance, on the same prompts."""
+    from speccli.commands.bench import COMMAND, Asked
+    from speccli.commands.bench import bench as run
+    from speccli.prepare import prepare
+
+    typed = _settings({**locals(), "method": None, "no_spec": False})
+    asked = Asked(**{key: value for key, value in locals().items() if key in Asked.__struct_fields__})
+    view = _view(quiet, verbose)
+    raise typer.Exit(run(asked, typed, lambda one: prepare(one, profile, view.narrate, command=COMMAND), view))
 
 
 profiles = typer.Typer(
@@ -355,7 +570,22 @@ def _plan(typed: Settings, profile: Path | None, view: View, command: Settings =
 def _open_engine(view: View) -> OpenEngine:
     from speccli.engine import open_engine
 
-    return lambda plan: open_engine(plan, follow_log=view.verbose)
+    def opened(plan: Plan) -> Engine:
+        try:
+            return open_engine(plan, follow_log=view.verbose)
+        except EngineFailed as failure:
+            raise _explained(failure) from failure.__cause__
+
+    return opened
+
+
+def _explained(error: SpeccliError) -> SpeccliError:
+    """What an engine's log tells takes the place of what could be said without reading it."""
+    if not isinstance(error, EngineFailed):
+        return error
+    from speccli.diagnose.failures.failed import explained
+
+    return explained(error)
 
 
 def main() -> None:
@@ -365,7 +595,8 @@ def main() -> None:
             signal.signal(number, lambda got, _: sys.exit(128 + got))  # so that an engine is closed first
     try:
         app()
-    except SpeccliError as error:
+    except SpeccliError as failed:
+        error = _explained(failed)
         if os.environ.get("SPECCLI_DEBUG"):
             traceback.print_exc()
         print(f"speccli: error: {error.message}", file=sys.stderr)  # noqa: T201

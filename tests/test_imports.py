@@ -49,6 +49,12 @@ def test_doctor_imports_no_engine() -> None:
     assert not imported("doctor", "--offline") & HEAVY
 
 
+def test_a_plan_for_a_machine_that_is_not_here_imports_little() -> None:
+    """What it takes is arithmetic: a fraction of a second goes into imports, and little else."""
+    modules = imported("doctor", "--offline", "--json", "--hardware", "h100", "--target", "llama-3.1-8b")
+    assert not modules & {*HEAVY, "numpy", "rich", "prompt_toolkit", "safetensors"}
+
+
 def test_the_package_itself_imports_nothing() -> None:
     code = "import sys; before = set(sys.modules); import speccli; print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speccli.engine import Step
-from speccli.stats import Acceptance, Timing, fold
+from speccli.engine import Merged, Step
+from speccli.stats import Acceptance, Latencies, Timing, fold
 
 
 def step(drafted: int = 0, accepted: int = 0, tokens: int = 1, at_s: float = 0.0) -> Step:
@@ -61,3 +61,25 @@ def test_the_decode_rate_leaves_out_the_first_step_and_counts_tokens_not_chunks(
 def test_one_step_has_no_decode_rate() -> None:
     timing = Timing(started_s=0.0).after(step(tokens=3, at_s=1.0))
     assert timing.decode_tokens_per_s is None
+
+
+def test_a_merged_step_counts_as_the_steps_that_it_tells_of() -> None:
+    single = fold([step(4, 4, 5), step(4, 1, 2), step(4, 0, 1)])
+    together = Step(
+        request_id="a", token_ids=tuple(range(8)), num_draft_tokens=12, num_accepted_tokens=5, merged=Merged(3, (2, 1, 1, 1))
+    )  # fmt: skip
+    assert fold([together]) == single
+    assert fold([together, step(4, 4, 5)]) == single.plus(fold([step(4, 4, 5)]))
+
+
+@given(st.lists(st.floats(1e-4, 1e5), min_size=1, max_size=50), st.sampled_from([0.5, 0.9, 0.99, 1.0]))
+def test_a_percentile_is_right_to_within_one_percent(durations: list[float], share: float) -> None:
+    latencies = Latencies()
+    for seconds in durations:
+        latencies.add(seconds)
+    index = next(i for i in range(len(durations)) if i + 1 >= share * len(durations))
+    assert latencies.percentile(share) == pytest.approx(sorted(durations)[index], rel=0.0101, abs=1e-4)
+
+
+def test_nothing_has_no_percentiles() -> None:
+    assert Latencies().percentile(0.5) is None

@@ -54,12 +54,22 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
-    stop: tuple[str, ...] | None = None
+    stop: str | tuple[str, ...] | None = None
+    stop_token_ids: tuple[int, ...] | None = None
+    include_stop_str_in_output: bool | None = None
+    min_tokens: int | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
+    bad_words: tuple[str, ...] | None = None
+    allowed_token_ids: tuple[int, ...] | None = None
     ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    logprobs: int | None = None
+    """How many of the likeliest tokens to tell at each place, beside the chosen one."""
+    structured_outputs: dict[str, Any] | None = None
+    """vLLM's: one of json, regex, choice, grammar, json_object, structural_tag."""
 
     def over(self, weaker: Sampling) -> Sampling:
         """This sampling, with what it leaves open taken from `weaker`."""

@@ -1,0 +1,151 @@
+"""A batch in a process of its own: killed, terminated, interrupted, out of room, with a reader that leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from speccli.errors import ExitCode
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "tests.commands.scripted_batch"]
+
+
+def start(folder: Path, *arguments: str, step_s: float = 0.0, **named: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*COMMAND, str(step_s), "batch", *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **named,
+    )  # fmt: skip
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[int, bytes, str]:
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err.decode()
+
+
+def run(folder: Path, *arguments: str, **named: Any) -> tuple[int, bytes, str]:
+    return end(start(folder, *arguments, **named))
+
+
+def write_input(folder: Path, count: int) -> None:
+    lines = [
+        json.dumps({"id": f"q{i}", "prompt": "refuse" if i % 10 == 3 else f"prompt {i} " + "x" * (i % 50)})
+        for i in range(count)
+    ]
+    (folder / "in.jsonl").write_text("\n".join([*lines, "bad", lines[0]]) + "\n")
+
+
+def records(file: Path) -> dict[str, Any]:
+    found = [json.loads(line) for line in file.read_bytes().splitlines()]
+    for record in found:
+        record.pop("timings", None)
+    by_id = {record["id"]: record for record in found}
+    assert len(by_id) == len(found), "an id is written twice"
+    return by_id
+
+
+def wait_for(file: Path, size: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 60
+    while not (file.exists() and file.stat().st_size >= size) and process.poll() is None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_kill_9_at_random_moments_loses_nothing_and_writes_nothing_twice(tmp_path: Path) -> None:
+    write_input(tmp_path, 300)
+    assert run(tmp_path, "in.jsonl", "-o", "whole.jsonl")[0] == ExitCode.FINDINGS
+    out, chance = tmp_path / "out.jsonl", random.Random(1)
+    kills = 0
+    for _ in range(5):
+        process = start(tmp_path, "in.jsonl", "-o", "out.jsonl", step_s=0.002)
+        wait_for(out, (out.stat().st_size if out.exists() else 0) + chance.randrange(9000), process)
+        process.kill()
+        kills += end(process)[0] == -signal.SIGKILL
+    code, _, said = run(tmp_path, "in.jsonl", "-o", "out.jsonl")
+    assert kills >= 2
+    assert code == ExitCode.FINDINGS
+    assert "resuming: " in said
+    assert records(out) == records(tmp_path / "whole.jsonl")
+    assert len(records(out)) == 302
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, ExitCode.INTERRUPTED)]
+)
+def test_a_signal_leaves_whole_records_and_says_how_to_go_on(tmp_path: Path, number: int, code: int) -> None:
+    write_input(tmp_path, 100)
+    process = start(tmp_path, "in.jsonl", "-o", "out.jsonl", step_s=0.01)
+    wait_for(tmp_path / "out.jsonl", 2000, process)
+    process.send_signal(number)
+    ended, _, said = end(process)
+    assert ended == code
+    assert "the same command goes on from here" in said
+    assert "Traceback" not in said
+    some = records(tmp_path / "out.jsonl")
+    assert 0 < len(some) < 102
+    assert run(tmp_path, "in.jsonl", "-o", "out.jsonl")[0] == ExitCode.FINDINGS
+    assert len(records(tmp_path / "out.jsonl")) == 102
+
+
+def limit_file_size() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def test_a_full_disk_is_one_message_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    write_input(tmp_path, 100)
+    code, _, said = run(tmp_path, "in.jsonl", "-o", "out.jsonl", preexec_fn=limit_file_size)
+    assert code == ExitCode.MACHINE
+    assert said.count("cannot write") == 1
+    assert "Traceback" not in said
+    content = (tmp_path / "out.jsonl").read_bytes()
+    assert content.endswith(b"\n")
+    assert len(content) > 19_000
+    assert run(tmp_path, "in.jsonl", "-o", "out.jsonl")[0] == ExitCode.FINDINGS
+    assert (tmp_path / "out.jsonl").read_bytes().startswith(content)
+    assert len(records(tmp_path / "out.jsonl")) == 102
+
+
+def test_a_dead_engine_is_one_message_and_the_same_command_tries_again(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"prompt": "a"}\n' * 9 + '{"prompt": "die"}\n')
+    code, _, said = run(tmp_path, "in.jsonl", "-o", "out.jsonl")
+    assert code == ExitCode.FINDINGS
+    assert "speccli: error: the engine died:\n  as the prompt asks" in said
+    assert "the same command goes on from here" in said
+    assert 5 <= len(records(tmp_path / "out.jsonl")) < 10
+
+
+def test_a_reader_of_stdout_that_leaves_ends_the_run_quietly(tmp_path: Path) -> None:
+    write_input(tmp_path, 3000)
+    process = start(tmp_path, "in.jsonl")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait(60) == ExitCode.FINDINGS
+    assert "Traceback" not in said
+    process.stderr.close()
+
+
+def test_the_schema_is_shown_without_an_input(tmp_path: Path) -> None:
+    code, out, _ = run(tmp_path, "--schema")
+    assert code == 0
+    assert {"Record", "Failure", "OpenAIRecord"} <= json.loads(out)["$defs"].keys()
+
+
+def test_bad_options_are_said_before_anything_starts(tmp_path: Path) -> None:
+    code, _, said = run(tmp_path, "nowhere.jsonl")
+    assert code == ExitCode.USAGE
+    assert said.startswith("speccli: error: cannot read nowhere.jsonl")
+    assert run(tmp_path, "-", "--max-in-flight", "0")[0] == ExitCode.USAGE
