@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import threading
 import time
 from collections.abc import Callable
 
-from speccli.engine import Engine
+from speccli.engine import Engine, children
 from speccli.engine.stages import Stages
 
 PATIENCE_S = 2.0
@@ -20,6 +19,7 @@ class Starting:
 
     def __init__(self, open_engine: Callable[[], Engine]) -> None:
         self.stages = Stages()
+        self._before = children.running()
         self._engine: Engine | None = None
         self._error: BaseException | None = None
         self._took: list[str] = []
@@ -74,6 +74,5 @@ class Starting:
         """What is started meanwhile is ended, too, until the start gives up."""
         deadline_s = time.monotonic() + patience_s
         while self._thread.is_alive() and time.monotonic() < deadline_s:
-            for child in multiprocessing.active_children():
-                child.kill()
+            children.kill_since(self._before)
             self._thread.join(0.1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import multiprocessing
 import os
 import signal
 import threading
@@ -26,13 +25,16 @@ from typing import Any, Self
 
 import msgspec
 
-from speccli.engine import Prompt, Request, Step
+from speccli.engine import Prompt, Request, Step, children
 from speccli.engine.flight import Flight
 from speccli.engine.log import child_output_to, followed, new_log, own_logging_to
 from speccli.errors import EngineFailed, MachineError
 from speccli.plan import Plan
 
 SHUTDOWN_S = 2.0
+
+DEATH_SEEN_S = 0.5
+"""How long it may take until an engine that was killed is missed."""
 
 TEMPLATE = {"add_generation_prompt": True, "continue_final_message": False}
 
@@ -206,20 +208,29 @@ def _start(plan: Plan, log: Path) -> Any:
 
     with _environment({**PROCESS_ENVIRONMENT, **plan.environment}), child_output_to(log):
         resource_tracker.ensure_running()  # else the first spawn starts it, and unblocks SIGINT on the way
+        before = children.running()
         thread = threading.Thread(target=build, name="vllm-start", daemon=True)
         thread.start()
         try:
             while thread.is_alive():
                 thread.join(0.1)
         except BaseException:
-            _kill_children()
+            children.kill_since(before)
             raise
     if failed:
         if isinstance(failed[0], MachineError):
             raise failed[0]
         _note(failed[0], log)
         raise _failure("the engine did not start", log) from failed[0]
+    threading.Thread(target=_tell_of_death, args=(started[0].engine_core,), name="vllm-death", daemon=True).start()
     return started[0]
+
+
+def _tell_of_death(client: Any) -> None:
+    """vLLM's synchronous client waits for ever for an engine that was killed: put the news where it waits."""
+    while not client.resources.engine_dead:
+        time.sleep(DEATH_SEEN_S)
+    client.outputs_queue.put(_dead()())
 
 
 def _build(plan: Plan, log: Path) -> Any:
@@ -266,11 +277,6 @@ def _environment(given: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _kill_children() -> None:
-    for child in multiprocessing.active_children():
-        child.kill()
 
 
 def _note(error: BaseException, log: Path) -> None:

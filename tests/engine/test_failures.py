@@ -31,17 +31,21 @@ def test_an_engine_that_cannot_start_names_the_cause_and_the_log(plan_for: PlanF
     assert multiprocessing.active_children() == before
 
 
-def test_a_killed_engine_is_one_error_with_its_log_and_leaves_no_process(plan_for: PlanFor) -> None:
+REQUEST = Request(
+    id="a", messages=(Message("user", "Count to a hundred."),), sampling=Sampling(temperature=0.0, max_tokens=400)
+)
+
+
+@pytest.mark.parametrize("moment", ["answering", "idle"])
+def test_a_killed_engine_is_one_error_with_its_log_and_leaves_no_process(moment: str, plan_for: PlanFor) -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     engine = VllmEngine(plan_for(method="ngram"))
     started = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
-    worker = next(child for child in started if "Worker" in " ".join(child.cmdline()))
-    request = Request(
-        id="a", messages=(Message("user", "Count to a hundred."),), sampling=Sampling(temperature=0.0, max_tokens=400)
-    )
-    steps = engine.generate([request])
-    next(steps)
-    os.kill(worker.pid, signal.SIGKILL)
+    [core] = [child for child in started if "EngineCore" in " ".join(child.cmdline())]
+    steps = engine.generate([REQUEST])
+    if moment == "answering":
+        next(steps)
+    os.kill(core.pid, signal.SIGKILL)
     with pytest.raises(EngineFailed, match="the engine died") as caught:
         list(steps)
     assert str(engine.log) in caught.value.hint

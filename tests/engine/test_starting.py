@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
+import time
 
 import pytest
 
@@ -48,3 +50,25 @@ def test_a_start_given_up_is_waited_for_until_its_engine_can_be_closed() -> None
     threading.Timer(0.3, may_go_on.set).start()
     starting.close()
     assert engine.closed
+
+
+def test_a_start_given_up_ends_the_processes_that_it_began_and_no_others() -> None:
+    context = multiprocessing.get_context("spawn")
+    older = context.Process(target=time.sleep, args=(60,))
+    older.start()
+    begun: list[multiprocessing.process.BaseProcess] = []
+
+    def open_engine() -> ScriptedEngine:
+        newer = context.Process(target=time.sleep, args=(60,))
+        newer.start()
+        begun.append(newer)
+        newer.join()
+        raise EngineFailed("its process has ended")
+
+    starting = Starting(open_engine)
+    while not begun:
+        time.sleep(0.01)
+    starting.close()
+    assert (older.is_alive(), begun[0].is_alive()) == (True, False)
+    older.kill()
+    older.join()

@@ -1,0 +1,108 @@
+"""python -m training.eagle3: trains the EAGLE-3 head on the shards there are. Goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from training import batches, eagle3_model, shards, teacher
+from training.batches import Batch
+from training.conversation import ANSWER, USER
+from training.eagle3_model import Rows, Shape, Weights
+from training.target import Target, default_folder, load
+from training.trainer import Loss, Recipe, Trainer, run
+
+STEP_WEIGHTS = (1.0, 0.8, 0.6)
+DEEPER_SHARE = 0.4
+"""Of the places, those from which the second and third step are trained: each costs as much as the first."""
+
+
+def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...]) -> Loss:
+    shape, lm_head = Shape.of(target), target.lm_head[vocabulary].clone()
+
+    def loss(weights: Weights, batch: Batch, generator: torch.Generator) -> tuple[torch.Tensor, dict[str, float]]:
+        rows = chosen_rows(batch, roles, generator)
+        total, figures = torch.zeros(()), {"rows": float(len(rows.first[0]))}
+        states = eagle3_model.drafted(weights, shape, target.embedding, batch, rows, len(STEP_WEIGHTS))
+        for step, (state, weight) in enumerate(zip(states, STEP_WEIGHTS, strict=True)):
+            at = rows.first if step == 0 else (rows.first[0][rows.deeper], rows.first[1][rows.deeper])
+            wanted = teacher.chances(batch, at, step + 1, lm_head)
+            backward, value = teacher.loss(state, weights["lm_head.weight"], wanted)
+            total = total + backward * (weight / max(len(state), 1))
+            figures[f"loss{step + 1}"] = value / max(len(state), 1)
+        return total, figures
+
+    return loss
+
+
+def chosen_rows(batch: Batch, roles: tuple[int, ...], generator: torch.Generator) -> Rows:
+    first = batch.is_wanted(roles, 1).nonzero(as_tuple=True)
+    is_deep = batch.is_wanted(roles, len(STEP_WEIGHTS))[first]
+    is_deep &= torch.rand(len(is_deep), generator=generator) < DEEPER_SHARE
+    return Rows(first, is_deep.nonzero().squeeze(-1))
+
+
+def begun(target: Target, data: Path, recipe: Recipe, vocab_size: int, intermediate: int) -> Trainer:
+    entries = shards.all_entries(data, "train")
+    vocabulary = teacher.vocabulary(chosen_tokens(entries), vocab_size, len(target.lm_head))
+    sample = batches.load(entries[:16])
+    rms = sample.states[sample.roles > 0][:, : eagle3_model.NUM_AUX].square().mean((0, 2)).sqrt()
+    weights = eagle3_model.initial(target, vocabulary, rms, intermediate)
+    return Trainer(weights, {"vocabulary": vocabulary}, recipe)
+
+
+def chosen_tokens(entries: list[shards.Entry]) -> torch.Tensor:
+    """All tokens that the model chose, one after the other."""
+    read = shards.read(entries, ("tokens", "roles"))
+    return torch.cat([each["tokens"][each["roles"] > 0] for each in read])
+
+
+def prepared(options: argparse.Namespace) -> tuple[Target, Recipe, Path]:
+    """The target, how to train, and where to save."""
+    torch.set_num_threads(options.threads)
+    recipe = Recipe(
+        learning_rate=options.learning_rate,
+        batch_tokens=options.batch_tokens,
+        seed=options.seed,
+        cooldown_updates=options.cooldown,
+    )
+    return load(options.target or default_folder()), recipe, options.to or options.checkpoint
+
+
+def resumed(options: argparse.Namespace, recipe: Recipe) -> Trainer | None:
+    there = [file for file in (options.to, options.checkpoint) if file and file.exists()]
+    return Trainer.resumed(there[0], recipe) if there else None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="the folder of shards")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="begun if it is not there")
+    parser.add_argument("--to", type=Path, help="where to save, if not there: a cool-down leaves the long run as it is")
+    parser.add_argument("--updates", type=int, default=10_000, help="how many in all, with those of earlier runs")
+    parser.add_argument("--cooldown", type=int, default=0, help="updates at the end with a falling learning rate")
+    parser.add_argument("--vocab-size", type=int, default=8192)
+    parser.add_argument("--answers-only", action="store_true", help="leave out what the model wrote as the user")
+    parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
+    parser.add_argument("--batch-tokens", type=int, default=Recipe.batch_tokens)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_options(parser)
+    parser.add_argument("--intermediate", type=int, default=1536)
+    options = parser.parse_args()
+    target, recipe, path = prepared(options)
+    trainer = resumed(options, recipe)
+    if trainer is None:
+        trainer = begun(target, options.data, recipe, options.vocab_size, options.intermediate)
+    roles = (ANSWER,) if options.answers_only else (USER, ANSWER)
+    run(trainer, loss_for(target, trainer.constants["vocabulary"], roles), options.data, path, options.updates)
+
+
+if __name__ == "__main__":
+    main()
