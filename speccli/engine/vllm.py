@@ -227,10 +227,12 @@ def _start(plan: Plan, log: Path) -> Any:
 
 
 def _tell_of_death(client: Any) -> None:
-    """vLLM's synchronous client waits for ever for an engine that was killed: put the news where it waits."""
+    """vLLM's synchronous client waits for ever for an engine that was killed: put the news where it may wait."""
     while not client.resources.engine_dead:
         time.sleep(DEATH_SEEN_S)
     client.outputs_queue.put(_dead()())
+    for answer in list(client.utility_results.values()):
+        answer.set_exception(_dead()())
 
 
 def _build(plan: Plan, log: Path) -> Any:
