@@ -62,6 +62,8 @@ SEAM = {
         "self._engine.vllm_config.scheduler_config": SCHEDULER_CONFIG,
         "self._engine.model_config": MODEL_CONFIG,
         "self._engine.engine_core": "vllm.v1.engine.core_client.EngineCoreClient",
+        "client": "vllm.v1.engine.core_client.SyncMPClient",
+        "client.resources": "vllm.v1.engine.core_client.BackgroundResources",
         "self._engine.output_processor": "vllm.v1.engine.output_processor.OutputProcessor",
         "self._engine.output_processor.request_states[internal_id]": REQUEST_STATE,
         "self._engine.renderer": RENDERER,

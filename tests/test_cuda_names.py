@@ -13,8 +13,8 @@ from speccli.plan import PASSED
 
 ROOT = Path(__file__).resolve().parent.parent
 
-PLAIN = (".request_states", ".outputs")
-"""Attributes of vLLM's objects that are dicts and lists."""
+PLAIN = (".request_states", ".outputs", ".outputs_queue", ".utility_results")
+"""Attributes of vLLM's objects that are dicts, lists and queues."""
 
 FILES = {
     "__init__.py": 'import typing\nMODULE_ATTRS = {"Engine": ".engine:Engine"}\nif typing.TYPE_CHECKING:\n    from .engine import Engine\n',
