@@ -31,7 +31,7 @@ def test_version(run_speccli: Run) -> None:
         (["chat", "Hello", "--target", "smolm2-135m"], "did you mean `smollm2-135m`?"),
         (["chat", "Hello", "--profile", "nowhere.yaml"], "cannot read nowhere.yaml"),
         (["chat", "Hello", "--hardware", "h1000"], "did you mean"),
-        (["batch"], "Missing argument 'INPUT...'"),
+        (["batch"], "Missing argument 'INPUT'"),
         (["frobnicate"], "No such command 'frobnicate'"),
     ],
 )

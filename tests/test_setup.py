@@ -452,7 +452,10 @@ def test_make_alone_lists_every_target(project: Path) -> None:
         "format",
         "demo",
         "bench-overhead",
+        "bench-batch",
         "bench-cpu",
+        "bench-view",
+        "test-kills",
         "clean",
     ]
 
