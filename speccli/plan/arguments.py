@@ -59,7 +59,7 @@ def own_threads(settings: Settings, hardware: Hardware) -> dict[str, str]:
     """OpenMP's threads for an engine that is one process; empty where vLLM is to bind them, in a process of their own.
 
     vLLM gives its CPU worker a process, and the scheduler's a core to itself, on which it waits without sleeping. On a
-    machine of few cores that costs more than it brings: with two, one process starts and answers about twice as fast.
+    machine of few cores that costs more than it brings: with two, one process answers 1.6 times as fast.
     """
     cpu = hardware.cpu
     if settings.threads_bind is not None or (settings.tensor_parallel_size or 1) > 1:
