@@ -212,11 +212,11 @@ class Progress:
         self._view.narrate(str(tally))
         for line in acceptance_lines(tally.acceptance) if tally.num_completion_tokens else []:
             self._view.narrate(line)
-        told = summary(tally, True)
-        if told.total_s.p50 is not None:
+        total_s = _percentiles(tally.total_s)
+        if total_s.p50 is not None:
             self._view.narrate(
-                f"seconds for a line (median, 90 %, 99 %): {_three(told.total_s)}, its first token {_three(told.time_to_first_token_s)}"
-                f" · starting {tally.starting_s:.1f} s, generating {told.generating_s:.1f} s"
+                f"seconds for a line (median, 90 %, 99 %): {_three(total_s)}, its first token {_three(_percentiles(tally.first_token_s))}"
+                f" · starting {tally.starting_s:.1f} s, generating {tally.generating_s:.1f} s"
             )
 
 

@@ -104,12 +104,20 @@ def _merged(step: Step, merged: Merged) -> Acceptance:
     )
 
 
+def total(acceptances: Iterable[Acceptance]) -> Acceptance:
+    """The counts of all of them."""
+    summed = Acceptance()
+    for one in acceptances:
+        summed = summed.plus(one)
+    return summed
+
+
 def fold(steps: Iterable[Step]) -> Acceptance:
     """The acceptance of all these steps."""
-    total = Acceptance()
+    folded = Acceptance()
     for step in steps:
-        total = total.after(step)
-    return total
+        folded = folded.after(step)
+    return folded
 
 
 class Timing(msgspec.Struct, frozen=True, gc=False):
@@ -138,11 +146,19 @@ class Timing(msgspec.Struct, frozen=True, gc=False):
         return None if self.first_s is None else self.first_s - self.started_s
 
     @property
+    def num_decode_tokens(self) -> int:
+        """Tokens after the first step."""
+        return self.num_tokens - self.num_first_tokens
+
+    @property
+    def decode_s(self) -> float:
+        """From the first step to the last."""
+        return 0.0 if self.first_s is None or self.last_s is None else self.last_s - self.first_s
+
+    @property
     def decode_tokens_per_s(self) -> float | None:
         """Tokens after the first step, over the time they took. Counted in tokens, never in chunks."""
-        if self.first_s is None or self.last_s is None or self.last_s <= self.first_s:
-            return None
-        return (self.num_tokens - self.num_first_tokens) / (self.last_s - self.first_s)
+        return self.num_decode_tokens / self.decode_s if self.decode_s > 0 else None
 
     @property
     def tokens_per_s(self) -> float | None:

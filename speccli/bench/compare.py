@@ -10,7 +10,7 @@ import msgspec
 
 from speccli.bench.cells import CellResult, Figures, Percentiles, TokenIds
 from speccli.bench.ways import PLAIN
-from speccli.stats import Acceptance
+from speccli.stats import Acceptance, total
 
 ENOUGH_REPEATS = 3
 """By chance alone, every one of three repeats is faster, or every one slower, than every one of three others in one case of ten."""
@@ -125,7 +125,7 @@ def _row(way: str, batch_size: int, category: str, figures: Sequence[Figures], p
         verdict=verdict(speeds, against) if compared else None,
         time_to_first_token_s=_median(one.time_to_first_token_s for one in figures),
         inter_token_latency_s=_median(one.inter_token_latency_s for one in figures),
-        acceptance=_added(one.acceptance for one in figures),
+        acceptance=total(one.acceptance for one in figures),
     )
 
 
@@ -145,13 +145,6 @@ def _median(found: Iterable[Percentiles | None]) -> Percentiles | None:
     return Percentiles(
         *(statistics.median(column) for column in zip(*map(msgspec.structs.astuple, given), strict=True))
     )
-
-
-def _added(found: Iterable[Acceptance]) -> Acceptance:
-    total = Acceptance()
-    for one in found:
-        total = total.plus(one)
-    return total
 
 
 def _answers(measured: Measured, way: str, batch_size: int) -> Mapping[str, TokenIds]:

@@ -14,7 +14,7 @@ from speccli.bench.cells import POOLED, Cell, CellResult, Figures, Percentiles
 from speccli.bench.prompts import Prompt
 from speccli.engine import Engine, Request, Step
 from speccli.errors import UsageError
-from speccli.stats import Acceptance
+from speccli.stats import total
 
 WARM_UP_TOKENS = 24
 
@@ -76,17 +76,14 @@ def figures(traces: Sequence[Trace]) -> Figures:
     timings = [trace.answer.timing for trace in traces]
     firsts = [timing.time_to_first_token_s for timing in timings]
     grown_s = busy_s((one.first_s, one.last_s) for one in timings if one.first_s is not None and one.last_s is not None)
-    num_grown = sum(timing.num_tokens - timing.num_first_tokens for timing in timings)
-    acceptance = Acceptance()
-    for trace in traces:
-        acceptance = acceptance.plus(trace.answer.acceptance)
+    num_grown = sum(timing.num_decode_tokens for timing in timings)
     return Figures(
         num_requests=len(traces),
         num_tokens=sum(timing.num_tokens for timing in timings),
         decode_tokens_per_s=round(num_grown / grown_s, 4) if grown_s else None,
         time_to_first_token_s=percentiles(first for first in firsts if first is not None),
         inter_token_latency_s=percentiles(pause for trace in traces for pause in trace.pauses_s),
-        acceptance=acceptance,
+        acceptance=total(trace.answer.acceptance for trace in traces),
     )
 
 

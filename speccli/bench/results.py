@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from speccli import paths
+from speccli import paths, whole
 from speccli.bench.cells import Cell, CellResult
 from speccli.errors import UsageError
 
@@ -44,13 +44,10 @@ def new(settings: Described) -> Results:
 
 
 def save(results: Results, file: Path) -> None:
-    """Written aside and renamed: whatever happens, the file holds whole results."""
-    aside = file.with_name(f".{file.name}.{os.getpid()}.part")
+    """Whatever happens, the file holds whole results."""
     try:
-        aside.write_bytes(msgspec.json.encode(results) + b"\n")
-        aside.replace(file)
+        whole.write(file, msgspec.json.encode(results) + b"\n")
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise UsageError(f"cannot write {file}: {error.strerror}", "name a file that can be written with -o") from error
 
 

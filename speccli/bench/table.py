@@ -12,6 +12,7 @@ from speccli.bench.cells import Percentiles
 from speccli.bench.compare import ENOUGH_REPEATS, START_NOISE, Row, Verdict
 from speccli.bench.report import Report
 from speccli.bench.ways import PLAIN
+from speccli.colour import paint
 
 MARKS: dict[Verdict, str] = {"faster": "", "slower": "", "noise": "~", "too few repeats": "?"}
 COLOURS: dict[Verdict, str] = {"faster": "32", "slower": "31", "noise": "2", "too few repeats": "2"}
@@ -99,13 +100,13 @@ def _block(report: Report, batch_size: int, columns: Sequence[tuple[Column, int]
     first_size = columns[0][1]
     yield _line(["", *(column.above for column, _ in columns[1:])], columns)
     heading = _line([f"batch {batch_size}", *(column.heading for column, _ in columns[1:])], columns)
-    yield _paint(heading, "1", colour)
+    yield paint(heading, "1", colour)
     for category in report.categories(batch_size):
         name = category
         for row in report.shown:
             if (row.batch_size, row.category) == (batch_size, category):
                 cells = [f"{name:<{first_size}}", *(column.cell(row) for column, _ in columns[1:])]
-                yield _paint(_line(cells, columns), COLOURS[row.verdict] if row.verdict else "", colour)
+                yield paint(_line(cells, columns), COLOURS[row.verdict] if row.verdict else "", colour)
                 name = ""
 
 
@@ -118,7 +119,7 @@ def _failures(report: Report, colour: bool) -> Iterator[str]:
     for failure in report.failures:
         how = "not measured to the end" if failure.way in report.ways else "not measured"
         said = [" ".join(part.split()) for part in (failure.message, failure.hint) if part]
-        yield _paint(f"{failure.way}: {how}: {'; '.join(said)}", "31", colour)
+        yield paint(f"{failure.way}: {how}: {'; '.join(said)}", "31", colour)
     if report.failures:
         yield ""
 
@@ -132,7 +133,7 @@ def _bars(report: Report, width: int | None, colour: bool) -> Iterator[str]:
     batch_size_size = max(len(f"batch {row.batch_size}") for row in pooled)
     room = min(60, (width or WIDEST) - label_size - batch_size_size - 12)
     fastest = max(row.decode_tokens_per_s.median for row in pooled if row.decode_tokens_per_s)
-    yield _paint("tokens/s, all prompts", "1", colour)
+    yield paint("tokens/s, all prompts", "1", colour)
     shown = 0
     for row in pooled:
         speed = row.decode_tokens_per_s.median if row.decode_tokens_per_s else 0.0
@@ -191,7 +192,3 @@ def _cause(dtype: str) -> str:
 
 def _wrapped(said: str, room: int) -> list[str]:
     return textwrap.wrap(said, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def _paint(line: str, code: str, colour: bool) -> str:
-    return f"\x1b[{code}m{line}\x1b[0m" if colour and code else line

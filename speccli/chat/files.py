@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 import msgspec
 
+from speccli import whole
 from speccli.chat.conversation import Conversation
 from speccli.chat.turn import Turn
 from speccli.errors import UsageError
@@ -38,14 +37,10 @@ def save(file: Path, conversation: Conversation, sampling: Sampling) -> None:
         content = to_markdown(conversation).encode()
     else:
         content = msgspec.json.format(msgspec.json.encode(Saved(SCHEMA_VERSION, conversation, sampling)), indent=1)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        unfinished.replace(file)
+        whole.write(file, content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
         raise UsageError(f"cannot write {file}: {error.strerror}", "name another file") from error
 
 

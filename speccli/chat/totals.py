@@ -29,15 +29,13 @@ class Totals(msgspec.Struct, frozen=True):
 
     def and_turn(self, turn: Turn) -> Totals:
         timing = turn.timing
-        decoded = 0 if timing.first_s is None else timing.num_tokens - timing.num_first_tokens
-        took_s = 0.0 if timing.first_s is None or timing.last_s is None else timing.last_s - timing.first_s
         return Totals(
             self.num_turns + 1,
             self.num_prompt_tokens + turn.num_prompt_tokens,
             self.num_tokens + timing.num_tokens,
             self.num_steps + turn.num_steps,
-            self.num_decode_tokens + decoded,
-            self.decode_s + took_s,
+            self.num_decode_tokens + timing.num_decode_tokens,
+            self.decode_s + timing.decode_s,
             self.acceptance.plus(turn.acceptance),
         )
 

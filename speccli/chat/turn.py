@@ -7,8 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from speccli.answer import Answer
 from speccli.engine import FinishReason, Step
-from speccli.stats import Acceptance, Timing, fold
+from speccli.stats import Acceptance, Timing
 
 Origin = Literal["draft", "target"]
 """Whether the speculator proposed the token and the target accepted it, or the target chose it itself."""
@@ -108,20 +109,17 @@ def relative(timing: Timing) -> Timing:
     )
 
 
-def turn_of(user: str, answer: str, reasoning: str, run: Run, started_s: float, steps: Sequence[Step]) -> Turn:
-    """The turn that these steps make."""
-    timing = Timing(started_s)
-    for step in steps:
-        timing = timing.after(step)
+def turn_of(user: str, text: str, reasoning: str, run: Run, answer: Answer, steps: Sequence[Step]) -> Turn:
+    """The turn that these steps, and the answer folded from them, make. `text` is the answer's without its reasoning."""
     return Turn(
         user=user,
-        answer=answer,
+        answer=text,
         reasoning=reasoning,
-        finish_reason=steps[-1].finish_reason if steps else None,
+        finish_reason=answer.finish_reason,
         run=run,
-        num_prompt_tokens=max((step.num_prompt_tokens for step in steps), default=0),
+        num_prompt_tokens=answer.num_prompt_tokens,
         num_steps=sum(bool(step.token_ids) for step in steps),
-        acceptance=fold(steps),
-        timing=relative(timing),
+        acceptance=answer.acceptance,
+        timing=relative(answer.timing),
         tokens=tokens_of(steps),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from speccli.bench.prompts import Prompt, load
 from speccli.bench.report import Failure, Report
 from speccli.bench.svg import draw
 from speccli.bench.ways import PLAIN, PLAINLY, Way, asked_ways, engine_of, fair, label, offered_ways
+from speccli.colour import wants_colour
 from speccli.errors import ExitCode, SpeccliError, UsageError
 from speccli.plan import Plan
 from speccli.profile import Settings
@@ -241,10 +241,8 @@ def _tell(asked: Asked, report: Report, view: View) -> None:
     if asked.as_json:
         sys.stdout.write(reports.to_json(report).decode() + "\n")
         return
-    is_terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if is_terminal else None
-    colour = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    sys.stdout.write(table.text(report, width=width, colour=bool(colour)))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    sys.stdout.write(table.text(report, width=width, colour=wants_colour(sys.stdout)))
 
 
 def _write(file: Path, content: str, view: View) -> None:

@@ -1,6 +1,5 @@
 """`speccli doctor`: what is wrong with this machine, and what to do about it."""
 
-import os
 import shlex
 import shutil
 import sys
@@ -8,12 +7,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 
 import speccli
 from speccli import hardware, paths, profile
+from speccli.colour import paint, wants_colour
 from speccli.commands.plan_text import plan_lines
 from speccli.diagnose import Finding, Group, Severity, exit_code
 from speccli.diagnose.environment import environment, there
@@ -21,6 +21,7 @@ from speccli.diagnose.facts import Facts, differs, gather, of_another
 from speccli.diagnose.pair import pair
 from speccli.diagnose.plan import Outlook, outlook
 from speccli.diagnose.settings import settings
+from speccli.diagnose.sight import look
 from speccli.diagnose.speculation import Sense, sense, speculation
 from speccli.errors import ExitCode
 from speccli.hardware import Hardware
@@ -53,11 +54,15 @@ def doctor(
     if as_json:
         sys.stdout.write(json_report(report) + "\n")
     else:
-        width = min(WIDEST, shutil.get_terminal_size().columns)
-        sys.stdout.write(text(report, width=width, colour=wants_colour(sys.stdout)))
+        sys.stdout.write(text(report, width=report_width(), colour=wants_colour(sys.stdout)))
     if fix:
         sys.stderr.write(put_right(report.outlook, typed, file))
     return report.code
+
+
+def report_width() -> int:
+    """Columns for running text, on the terminal at hand."""
+    return min(WIDEST, shutil.get_terminal_size().columns)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +87,8 @@ def examine(asked: Profile, facts: Facts, pull: str) -> Report:
     elsewhere = facts.is_elsewhere
     machine = facts.planned if facts.planned is not None and elsewhere else facts.machine
     surroundings = there(facts) if elsewhere else environment(facts)
-    paired = pair(asked, machine, pull, facts.hub)
-    planned = outlook(asked, machine, pull, facts.hub)
+    sight = look(asked, machine, facts.hub)
+    paired, planned = pair(sight, pull), outlook(asked, sight, pull)
     found = sense(planned.plan) if planned.plan is not None else None
     groups = [*surroundings, *([settings(planned.plan)] if planned.plan is not None else [])]
     groups += [_not_of_here(paired) if elsewhere else paired, planned.group]
@@ -187,8 +192,7 @@ def text(report: Report, *, width: int, colour: bool) -> str:
     if estimate is None:
         return text_report(report.groups, width=width, colour=colour)
     chosen = report.outlook.pairing
-    how = f"{chosen.method}, k={chosen.num_speculative_tokens}" if chosen.is_speculative else "plain decoding"
-    title = f"{chosen.target}, {how}, on {report.machine.name}"
+    title = f"{chosen.target}, {chosen.how}, on {report.machine.name}"
     picture = plan_lines(title, estimate, report.outlook.fixes, width=width, colour=colour)
     return text_report(report.groups, width=width, colour=colour, before={"Plan": picture})
 
@@ -201,19 +205,15 @@ def text_report(
     title_width = max(len(finding.title) for finding in findings)
     lines: list[str] = []
     for group in groups:
-        lines += [*before.get(group.title, ()), _paint(group.title, "1", colour)]
+        lines += [*before.get(group.title, ()), paint(group.title, "1", colour)]
         for finding in group.findings:
             lines += _finding(finding, title_width, width, colour)
         lines += [""]
     return "\n".join([*lines, _summary(findings), ""])
 
 
-def wants_colour(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def _finding(finding: Finding, title_width: int, width: int, colour: bool) -> list[str]:
-    severity = _paint(f"{finding.severity:<7}", COLOURS[finding.severity], colour)
+    severity = paint(f"{finding.severity:<7}", COLOURS[finding.severity], colour)
     indent = 2 + 7 + 2 + title_width + 2
     first, *rest = _wrap(finding.evidence, width - indent)
     lines = [f"  {severity}  {finding.title:<{title_width}}  {first}", *(" " * indent + line for line in rest)]
@@ -226,7 +226,7 @@ def _finding(finding: Finding, title_width: int, width: int, colour: bool) -> li
 def _labelled(label: str, text: str, width: int, colour: bool) -> list[str]:
     indent = 2 + 7 + 2 + 5
     first, *rest = _wrap(text, width - indent)
-    return [f"{'':11}{_paint(label + ':', '2', colour)} {first}", *(" " * indent + line for line in rest)]
+    return [f"{'':11}{paint(label + ':', '2', colour)} {first}", *(" " * indent + line for line in rest)]
 
 
 def _wrap(text: str, width: int) -> list[str]:
@@ -244,7 +244,3 @@ def _summary(findings: Iterable[Finding]) -> str:
 
 def _number(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
-
-
-def _paint(text: str, code: str, colour: bool) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if colour else text

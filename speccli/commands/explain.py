@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,8 @@ from typing import BinaryIO
 import msgspec
 
 import speccli
-from speccli.commands.doctor import WIDEST, text_report, wants_colour
+from speccli.colour import wants_colour
+from speccli.commands.doctor import report_width, text_report
 from speccli.diagnose import Finding, Group, exit_code
 from speccli.diagnose.failures import UNKNOWN, Candidate, Diagnosis, Failure, explain
 from speccli.diagnose.observed import Observed, of_log, of_metrics, of_records
@@ -161,14 +161,14 @@ def _candidate(candidate: Candidate) -> str:
 
 
 def _text(groups: list[Group]) -> str:
-    width = min(WIDEST, shutil.get_terminal_size().columns)
-    return text_report(groups, width=width, colour=wants_colour(sys.stdout))
+    return text_report(groups, width=report_width(), colour=wants_colour(sys.stdout))
 
 
 def _page_text(page: Page) -> str:
     paragraphs = [page.meaning, *([f"What to do: {page.fix}"] if page.fix else [])]
-    width = min(WIDEST, shutil.get_terminal_size().columns)
-    filled = (textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False) for text in paragraphs)
+    filled = (
+        textwrap.fill(text, report_width(), break_long_words=False, break_on_hyphens=False) for text in paragraphs
+    )
     return "\n\n".join([f"{page.id}: {page.title}", *filled]) + "\n"
 
 

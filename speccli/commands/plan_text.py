@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from speccli.colour import paint
 from speccli.plan.estimate import Estimate
 from speccli.plan.interval import GIB, Interval
 from speccli.plan.trial import Fix
@@ -45,8 +46,8 @@ BLOCKS = {"?": "▒", ".": "·", "x": "▓"}
 
 
 def plan_lines(title: str, estimate: Estimate, fixes: Sequence[Fix], *, width: int, colour: bool) -> list[str]:
-    word, paint = VERDICTS[estimate.verdict]
-    lines = [f"{_paint('Memory', '1', colour)}  {title}: {_paint(word, paint, colour)}"]
+    word, code = VERDICTS[estimate.verdict]
+    lines = [f"{paint('Memory', '1', colour)}  {title}: {paint(word, code, colour)}"]
     lines += [f"  {line}" for line in _bars(estimate, width - 2, colour)]
     lines += [f"  {line}" for line in _legend(estimate, colour)]
     lines += [f"  {line}" for line in _kv(estimate)]
@@ -76,7 +77,7 @@ def _rest(estimate: Estimate) -> tuple[Part, Part]:
 def _cells(part: Part, count: int, colour: bool) -> str:
     if not colour or not count:
         return part.letter * count
-    return _paint(BLOCKS.get(part.letter, "█") * count, part.colour, colour)
+    return paint(BLOCKS.get(part.letter, "█") * count, part.colour, colour)
 
 
 def _bars(estimate: Estimate, width: int, colour: bool) -> list[str]:
@@ -116,7 +117,7 @@ def _kv(estimate: Estimate) -> list[str]:
 
 def _fixes(fixes: Iterable[Fix], colour: bool) -> list[str]:
     lines = [f"    {fix.told}" for fix in fixes]
-    return [f"  {_paint('what makes it fit, the cheapest first', '1', colour)}", *lines] if lines else []
+    return [f"  {paint('what makes it fit, the cheapest first', '1', colour)}", *lines] if lines else []
 
 
 def _interval(estimate: Estimate, part: Part) -> Interval:
@@ -131,7 +132,3 @@ def _range(size: Interval) -> str:
 
 def _count(tokens: Interval) -> str:
     return f"{tokens.low:,}" if tokens.low == tokens.high else f"{tokens.low:,} to {tokens.high:,}"
-
-
-def _paint(text: str, code: str, colour: bool) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if colour else text

@@ -4,9 +4,8 @@ from speccli.diagnose import Finding
 from speccli.diagnose.facts import Facts
 from speccli.hardware import Device
 from speccli.plan import GPU_MEMORY_UTILIZATION
+from speccli.plan.interval import GIB, MIB
 
-GIB = 2**30
-MIB = 2**20
 SMALLEST_MEMORY_SHARE = 0.1
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from speccli.diagnose import Finding, gpu
 from speccli.diagnose.facts import Facts
 from speccli.hardware import CpuInfo, Device, Hardware
+from speccli.plan.interval import GIB, MIB
 
-GIB = 2**30
-MIB = 2**20
 SMALLEST_CPU_RUN_BYTES = 3 * GIB
 SMALL_SHM_BYTES = GIB
 FIGURES = {

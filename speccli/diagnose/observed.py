@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from speccli.stats import Acceptance
+from speccli.stats import Acceptance, total
 
 MOST_READINGS = 400
 MOST_ERRORS = 1000
@@ -104,13 +104,6 @@ def of_log(lines: Iterable[str]) -> Observed:
     """Of the lines that vLLM logs every ten seconds."""
     readings = [reading for line in lines if (reading := _logged(line)) is not None]
     return Observed(acceptance=total(readings), readings=tuple(readings))
-
-
-def total(readings: Iterable[Acceptance]) -> Acceptance:
-    summed = Acceptance()
-    for reading in readings:
-        summed = summed.plus(reading)
-    return summed
 
 
 class _Readings:

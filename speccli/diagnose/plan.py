@@ -7,16 +7,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from speccli import checkpoint, pairing
+from speccli import checkpoint
 from speccli.checkpoint import Checkpoints
 from speccli.checkpoint.config import table, word
 from speccli.checkpoint.inspection import language_model
 from speccli.diagnose import Finding, Group
-from speccli.diagnose.hub import Hub
-from speccli.diagnose.pair import seen_on_the_hub
 from speccli.diagnose.precision import precision
+from speccli.diagnose.sight import Sight
 from speccli.errors import SpeccliError
-from speccli.hardware import Hardware
 from speccli.pairing import Pairing
 from speccli.plan import Plan, fixes, forecast, known, trial
 from speccli.plan.estimate import Estimate
@@ -42,10 +40,10 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     group: Group
 
 
-def outlook(asked: Profile, machine: Hardware, pull: str, answer: Hub | None = None) -> Outlook:
-    """`pull` is the command that fetches the checkpoints, `answer` the hub's: it is asked for what nobody here knows."""
-    completed, chosen = pairing.resolve(asked, machine)
-    checkpoints = known.checkpoints(chosen) or _on_the_hub(chosen, answer)
+def outlook(asked: Profile, sight: Sight, pull: str) -> Outlook:
+    """`pull` is the command that fetches the checkpoints."""
+    completed, machine, chosen = sight.completed, sight.machine, sight.chosen
+    checkpoints = _checkpoints(sight)
     if checkpoints is None:
         return Outlook(pairing=chosen, plan=None, fixes=(), group=_group(_unknown(chosen, pull)))
     try:
@@ -59,9 +57,10 @@ def outlook(asked: Profile, machine: Hardware, pull: str, answer: Hub | None = N
     return Outlook(pairing=chosen, plan=plan, fixes=found, group=_group(*_findings(plan, found)))
 
 
-def _on_the_hub(chosen: Pairing, answer: Hub | None) -> Checkpoints | None:
-    seen = seen_on_the_hub(chosen, answer)
-    return checkpoint.as_seen(seen) if seen is not None else None
+def _checkpoints(sight: Sight) -> Checkpoints | None:
+    """Those on this machine, else as the pairing file describes them, else as the hub does."""
+    seen = None if sight.seen is None else checkpoint.as_seen(sight.seen)
+    return seen if seen is not None and not sight.absent else known.of_catalogue(sight.chosen) or seen
 
 
 def _group(*findings: Finding) -> Group:

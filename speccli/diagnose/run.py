@@ -9,8 +9,8 @@ import msgspec
 
 from speccli.diagnose import Finding, Group
 from speccli.diagnose.failures import UNKNOWN, explain
-from speccli.diagnose.observed import Observed, total
-from speccli.stats import Acceptance
+from speccli.diagnose.observed import Observed
+from speccli.stats import Acceptance, total
 
 VERIFY_COST = 0.02
 """Assumed: what verifying one more token adds to a step of the target, for few requests at once."""

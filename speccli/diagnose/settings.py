@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 from speccli.diagnose import Finding, Group
 from speccli.plan import Plan
-from speccli.profile import KEYS, Profile
-
-CHOSEN = ("target", "method", "speculator", "num_speculative_tokens", "hardware")
-"""The pairing tells of these."""
+from speccli.profile import KEYS, PAIRING_KEYS, Profile
 
 ONLY_ON = {"threads_bind": "cpu", "preload": "cpu", "gpu_memory_utilization": "cuda"}
 
@@ -39,7 +36,7 @@ def _findings(plan: Plan) -> Iterator[Finding]:
 def _told(profile: Profile) -> Iterator[str]:
     """Without what comes from speccli's own defaults."""
     for key in KEYS:
-        if key in CHOSEN or key == "engine" or not _is_set(profile, key):
+        if key in PAIRING_KEYS or key == "engine" or not _is_set(profile, key):
             continue
         if profile.sources[key] != "default":
             yield f"{key} {_text(getattr(profile.settings, key))} ({profile.sources[key]})"

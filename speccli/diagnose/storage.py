@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from speccli.diagnose import Finding
 from speccli.diagnose.facts import Facts, Folder
+from speccli.plan.interval import GIB
 
-GIB = 2**30
 ROOM_FOR_A_MODEL_BYTES = 20 * GIB
 NO_ROOM_BYTES = GIB
 PREFIXES = ("VLLM_", "HF_")

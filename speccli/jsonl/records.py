@@ -13,7 +13,7 @@ from speccli.answer import Answer, Timings, Usage
 from speccli.engine import FinishReason, TokenLogprob
 from speccli.jsonl.openai import COMPLETIONS_URL
 from speccli.jsonl.requests import Entry, Form, Problem
-from speccli.stats import Acceptance, Speculation, Timing
+from speccli.stats import Speculation, Timing, total
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -151,7 +151,7 @@ def _record(entry: Entry, answers: Sequence[Answer]) -> Record:
         finish_reason=first.finish_reason,
         usage=_usage(answers),
         timings=first.timings if is_one else _timings(answers),
-        speculation=_acceptance(answers).report(),
+        speculation=_speculation(answers),
         logprobs=tuple(first.logprobs) or None if is_one else None,
         choices=choices,
         truncated=first.is_truncated,
@@ -167,11 +167,8 @@ def _usage(answers: Sequence[Answer]) -> Usage:
     return Usage(answers[0].num_prompt_tokens, sum(answer.timing.num_tokens for answer in answers))
 
 
-def _acceptance(answers: Sequence[Answer]) -> Acceptance:
-    total = answers[0].acceptance
-    for answer in answers[1:]:
-        total = total.plus(answer.acceptance)
-    return total
+def _speculation(answers: Sequence[Answer]) -> Speculation:
+    return total(answer.acceptance for answer in answers).report()
 
 
 def _timings(answers: Sequence[Answer]) -> Timings:
@@ -202,7 +199,7 @@ def _openai_record(entry: Entry, answers: Sequence[Answer], model: str) -> OpenA
         choices=tuple((_chat_choice if is_chat else _text_choice)(index, one) for index, one in enumerate(answers)),
         usage=OpenAIUsage(usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens),
         timings=answers[0].timings if len(answers) == 1 else _timings(answers),
-        speculation=_acceptance(answers).report(),
+        speculation=_speculation(answers),
         truncated=answers[0].is_truncated,
         metadata=entry.metadata,
     )

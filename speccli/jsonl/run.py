@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from speccli import __version__
+from speccli import __version__, whole
 from speccli.errors import MachineError, UsageError
 from speccli.jsonl.inputs import Input
 from speccli.plan import Plan
@@ -93,12 +92,7 @@ def remember(run: Run, output: Path) -> None:
     path = run_path(output)
     content = msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n"
     try:
-        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent, delete=False) as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        Path(file.name).replace(path)
+        whole.write(path, content, 0o644)
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror}", "make room, or name another folder") from error
 

@@ -61,6 +61,11 @@ class Pairing(msgspec.Struct, frozen=True):
         return self.method != "none"
 
     @property
+    def how(self) -> str:
+        """The way to decode, for people."""
+        return f"{self.method}, k={self.num_speculative_tokens}" if self.is_speculative else "plain decoding"
+
+    @property
     def target_facts(self) -> Facts:
         """Of the target's config.json; empty where no pairing file tells."""
         return self.entry.file.facts_of(self.variant) if self.entry and self.variant else {}

@@ -23,8 +23,6 @@ Verdict = Literal["fits", "tight", "does_not_fit"]
 UNKNOWN_ENGINE = Interval(int(0.3 * GIB), 2 * GIB)
 """Activations, buffers and graphs where the target's config tells no sizes: 0.5 to 3 GiB in public logs."""
 
-IN_BUDGET = ("target_weights", "draft_weights", "buffers", "activations", "graphs", "non_torch")
-
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Of one device; with several each of them holds as much."""

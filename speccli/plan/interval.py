@@ -17,10 +17,6 @@ class Interval(msgspec.Struct, frozen=True):
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.low + other.low, self.high + other.high)
 
-    def widened(self, by: Interval) -> Interval:
-        """`by` holds what may be added at each end; its `low` is negative where the true figure may be smaller."""
-        return Interval(max(0, self.low + by.low), self.high + by.high)
-
     @property
     def middle(self) -> int:
         return (self.low + self.high) // 2

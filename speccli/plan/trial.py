@@ -14,7 +14,7 @@ from speccli.pairing import Pairing, resolve
 from speccli.plan import known
 from speccli.plan.estimate import Estimate, Verdict, of_run
 from speccli.plan.sizes import sizes_of
-from speccli.profile import Profile, Settings
+from speccli.profile import PAIRING_KEYS, Profile, Settings
 
 OPTIONS = {
     "target": "--target",
@@ -87,7 +87,7 @@ def tried(case: Case, changes: dict[str, Any]) -> Fix | None:
 
 def _again(case: Case, changes: dict[str, Any]) -> Estimate | None:
     """A new pairing where the change is one of the pairing, else the same checkpoints under other settings."""
-    if not changes.keys() & {"target", "method", "speculator", "num_speculative_tokens", "hardware"}:
+    if changes.keys().isdisjoint(PAIRING_KEYS):
         return _planned(changed(case.completed, changes), case.hardware, case.pairing, case.checkpoints)
     hardware = named(changes["hardware"]) if changes.get("hardware") else case.hardware
     completed, pairing = resolve(changed(case.asked, changes), hardware)

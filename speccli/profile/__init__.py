@@ -128,6 +128,9 @@ VLLM_VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "kv_cache_gib", "VLLM_CPU_OMP_THREAD
 
 KEYS: tuple[str, ...] = Settings.__struct_fields__
 
+PAIRING_KEYS = ("target", "method", "speculator", "num_speculative_tokens", "hardware")
+"""Those that decide what runs, and on which machine; the pairing tells of them."""
+
 
 class Layer(msgspec.Struct, frozen=True):
     """Settings and the place that they come from, in words."""

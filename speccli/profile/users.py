@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from speccli import whole
 from speccli.errors import UsageError
 from speccli.profile import document
 
@@ -94,9 +93,5 @@ def _plain(value: Any) -> str:
 def _replace(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     target = file.resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as temporary:
-        temporary.write(text)
-    if target.exists():
-        os.chmod(name, target.stat().st_mode & 0o777)  # noqa: PTH101
-    Path(name).replace(target)
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    whole.write(target, text.encode(), mode)

@@ -16,12 +16,10 @@ GIB = 1024**3
 
 def chosen_lines(plan: Plan) -> list[str]:
     pairing = plan.pairing
-    how = f"{pairing.method}, k={pairing.num_speculative_tokens}" if pairing.is_speculative else "plain decoding"
-    if pairing.speculator_source is not None:
-        how += f", speculator {described(pairing.speculator_source)}"
+    head = f", speculator {described(pairing.speculator_source)}" if pairing.speculator_source is not None else ""
     arguments = plan.engine_arguments
     return [
-        f"{pairing.target} · {how} · {plan.hardware.name}",
+        f"{pairing.target} · {pairing.how}{head} · {plan.hardware.name}",
         f"why: {pairing.reason}",
         f"{arguments['dtype']} · weights {plan.weight_bytes / GIB:.2f} GiB · KV cache {plan.kv_cache_bytes / GIB:.1f} GiB "
         f"= {plan.kv_tokens:,} tokens · context {plan.max_model_len:,}",

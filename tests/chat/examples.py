@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from speccli.answer import Answer
 from speccli.chat.turn import Run, Turn, turn_of
 from speccli.engine import Step
 
@@ -21,7 +22,10 @@ def step(*texts: str, at_s: float = 0.0, drafted: int = 0, accepted: int = 0, **
 
 
 def turn(*steps: Step, user: str = "Describe the sea.", run: Run = NGRAM, started_s: float = 10.0) -> Turn:
-    return turn_of(user, "".join(one.text for one in steps), "", run, started_s, steps)
+    answer = Answer(started_s)
+    for one in steps:
+        answer.add(one)
+    return turn_of(user, answer.text, "", run, answer, steps)
 
 
 SEA = (

@@ -12,7 +12,8 @@ import pytest
 
 import speccli
 from speccli import paths
-from speccli.commands.doctor import doctor, pull_command, text_report, wants_colour
+from speccli.colour import wants_colour
+from speccli.commands.doctor import doctor, pull_command, text_report
 from speccli.diagnose import Finding, Group
 from speccli.diagnose.environment import environment
 from speccli.errors import ExitCode, UsageError

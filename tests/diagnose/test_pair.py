@@ -8,6 +8,7 @@ import pytest
 
 from speccli.diagnose import Finding
 from speccli.diagnose.pair import pair
+from speccli.diagnose.sight import look
 from speccli.hardware.shipped import named
 from speccli.pairing import packages
 from speccli.profile import Settings, load
@@ -28,7 +29,7 @@ def _found(target: Path | str, method: str, speculator: Path | None = None, k: i
         None,
         {},
     )
-    group = pair(asked, named("cpu"), "speccli pull --target it")
+    group = pair(look(asked, named("cpu")), "speccli pull --target it")
     assert group.title == "Pair"
     assert group.findings[0].id == "pair.choice"
     return list(group.findings[1:])
@@ -46,7 +47,7 @@ def test_a_good_pair_is_said_to_go_together(tmp_path: Path) -> None:
 def test_the_choice_names_target_method_and_speculator(tmp_path: Path) -> None:
     target, heads = tiny.llama(tmp_path / "target"), tiny.vllm_medusa(tmp_path / "heads")
     asked = load(Settings(target=str(target), method="medusa", speculator=str(heads)), None, {})
-    choice = pair(asked, named("cpu"), "speccli pull").findings[0]
+    choice = pair(look(asked, named("cpu")), "speccli pull").findings[0]
     assert (choice.severity, choice.evidence) == ("ok", f"{target}, medusa, k=3, speculator {heads}")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from speccli.diagnose import Finding, exit_code
 from speccli.diagnose.plan import Outlook, outlook
+from speccli.diagnose.sight import look
 from speccli.diagnose.speculation import sense, speculation
 from speccli.errors import ExitCode
 from speccli.hardware.shipped import named
@@ -16,7 +17,8 @@ from tests.plan.example import asked, planned
 
 
 def looked(machine: str, **settings: Any) -> Outlook:
-    return outlook(asked(**settings), named(machine), "speccli pull")
+    profile = asked(**settings)
+    return outlook(profile, look(profile, named(machine)), "speccli pull")
 
 
 def finding(made: Outlook, name: str) -> Finding:

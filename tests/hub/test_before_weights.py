@@ -14,7 +14,9 @@ from speccli.commands.pull import pull
 from speccli.diagnose import Finding
 from speccli.diagnose import hub as hub_facts
 from speccli.diagnose import pair as doctor
+from speccli.diagnose import sight as sights
 from speccli.diagnose.plan import outlook
+from speccli.diagnose.sight import look
 from speccli.errors import CheckpointError, MachineError, UsageError
 from speccli.hardware.shipped import named
 from speccli.plan import Plan
@@ -237,7 +239,7 @@ def _with_pickle(folder: Path) -> Path:
 
 def found(at: Hub, **answer: object) -> list[Finding]:
     told = hub_facts.Hub(**{"endpoint": at.endpoint, **answer})  # type: ignore[arg-type]
-    group = doctor.pair(load(asked(), None, {}), named("cpu"), "speccli pull", told)
+    group = doctor.pair(look(load(asked(), None, {}), named("cpu"), told), "speccli pull")
     return list(group.findings[1:])
 
 
@@ -278,7 +280,8 @@ def test_doctor_does_not_judge_a_draft_model_whose_tokenizer_it_did_not_read(
     put(TARGET, tiny.llama)
     put(HEAD, tiny.draft_model, vocab_size=vocab_size)
     settings = asked("draft_model")
-    group = doctor.pair(load(settings, None, {}), named("cpu"), "speccli pull", hub_facts.Hub(endpoint=here.endpoint))
+    sight = look(load(settings, None, {}), named("cpu"), hub_facts.Hub(endpoint=here.endpoint))
+    group = doctor.pair(sight, "speccli pull")
     assert told(list(group.findings[2:])) == [(severity, "pair.tokenizer-unread")]
 
 
@@ -316,7 +319,7 @@ def test_doctor_outlives_a_hub_in_trouble(
     assert (unseen.severity, unseen.id) == ("info", "pair.not-fetched")
     assert "the hub has trouble of its own with acme/target: 503" in unseen.cause
     assert len(server.requests) == 1
-    monkeypatch.setattr(doctor, "HUB_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(sights, "HUB_TIMEOUT_S", 0.3)
     server.fail(Fault("config.json", stall_after_bytes=0))
     (unseen,) = found(here)
     assert unseen.cause.endswith(f"; {here.endpoint} did not answer within 0.3 s")
@@ -327,10 +330,14 @@ def test_doctor_plans_with_what_headers_on_the_hub_tell(
 ) -> None:
     target = put(TARGET, tiny.llama)
     profile, told = load(Settings(target=TARGET, method="none"), None, {}), hub_facts.Hub(endpoint=here.endpoint)
-    made = outlook(profile, named("l4"), "speccli pull", told)
+    sight = look(profile, named("l4"), told)
+    asked_once = len(server.requests)
+    doctor.pair(sight, "speccli pull")
+    made = outlook(profile, sight, "speccli pull")
     assert made.plan is not None
     assert made.plan.estimate is not None
     assert made.plan.estimate.verdict == "fits"
     assert made.plan.target.weight_bytes == len(target["model.safetensors"])
     assert max(sent(server, target), default=0) <= FIRST_READ_BYTES
-    assert outlook(profile, named("l4"), "speccli pull").plan is None
+    assert len(server.requests) == asked_once
+    assert outlook(profile, look(profile, named("l4")), "speccli pull").plan is None

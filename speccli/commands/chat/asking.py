@@ -95,15 +95,14 @@ def ask(engine: Engine, question: Question, view: View, display: Display, shows:
 
 
 def _turn(question: Question, answer: Answer, steps: Sequence[Step], parts: Sequence[Part]) -> Turn:
-    turn = turn_of(
+    return turn_of(
         user=question.text,
-        answer="".join(part.text for part in parts if part.kind == "answer"),
+        text="".join(part.text for part in parts if part.kind == "answer"),
         reasoning="".join(part.text for part in parts if part.kind == "reasoning").strip(),
         run=question.run,
-        started_s=answer.timing.started_s,
+        answer=answer,
         steps=steps,
     )
-    return msgspec.structs.replace(turn, finish_reason=answer.finish_reason)
 
 
 def _num_prompt_tokens(engine: Engine, question: Question) -> int:

@@ -13,14 +13,11 @@ from speccli.commands.profiles.serve import place_of, serve_command
 from speccli.hardware import Hardware
 from speccli.pairing import Decision, Pairing, catalogue
 from speccli.pairing.file import Published, Speculator, Target
-from speccli.profile import KEYS, Profile
+from speccli.profile import KEYS, PAIRING_KEYS, Profile
 
 WIDEST = 100
 
 GATED = "gated: accept the licence on the repository's page, then `hf auth login`"
-
-CHOSEN = ("target", "method", "speculator", "num_speculative_tokens", "hardware")
-"""Settings that the decisions tell of."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -159,7 +156,7 @@ def _settings(profile: Profile) -> list[Setting]:
         value = getattr(profile.settings, key)
         if key == "engine":
             found += [Setting(f"engine.{k}", v, profile.sources[f"engine.{k}"]) for k, v in (value or {}).items()]
-        elif value is not None and key not in CHOSEN:
+        elif value is not None and key not in PAIRING_KEYS:
             found.append(Setting(key, value, profile.sources[key]))
     return found
 
