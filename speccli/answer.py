@@ -41,10 +41,16 @@ class Answer:
         self.error: str | None = None
         self.logprobs: list[TokenLogprob] = []
         self._parts: list[str] = []
+        self._reasoning: list[str] = []
 
     @property
     def text(self) -> str:
+        """Without the reasoning, where the engine tells that apart."""
         return "".join(self._parts)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
 
     @property
     def usage(self) -> Usage:
@@ -60,7 +66,11 @@ class Answer:
         )
 
     def add(self, step: Step) -> None:
-        self._parts.append(step.text)
+        if step.split is None:
+            self._parts.append(step.text)
+        else:
+            self._parts.append(step.split.answer)
+            self._reasoning.append(step.split.reasoning)
         self.acceptance = self.acceptance.after(step)
         self.timing = self.timing.after(step)
         self.num_prompt_tokens = step.num_prompt_tokens or self.num_prompt_tokens

@@ -409,12 +409,14 @@ def demo(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """See the main job at a glance: a chat turn, and a batch of sample prompts."""
+    """See the main job at a glance: a chat turn, a batch of sample prompts, and the turn again without speculation."""
     from speccli.commands.demo import demo as run
 
     typed = _settings(locals())
     view = _view(quiet, verbose)
-    raise typer.Exit(run(_plan(typed, profile, view), view, _open_engine(view)))
+    plan = _plan(typed, profile, view)
+    plain = _without_speculation(typed, profile) if plan.pairing.is_speculative else None
+    raise typer.Exit(run(plan, plain, view, _open_engine(view)))
 
 
 @app.command()
@@ -565,6 +567,13 @@ def _plan(typed: Settings, profile: Path | None, view: View, command: Settings =
     plan = prepare(typed, profile, view.narrate, command=command)
     view.chosen(plan)
     return plan
+
+
+def _without_speculation(typed: Settings, profile: Path | None) -> Plan:
+    from speccli.prepare import prepare
+
+    changes = {"method": "none", "speculator": None, "num_speculative_tokens": None}
+    return prepare(msgspec.structs.replace(typed, **changes), profile, lambda _: None)
 
 
 def _open_engine(view: View) -> OpenEngine:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
+
+from speccli import paths
 
 
 class WheelSource(msgspec.Struct, frozen=True, tag="wheel", tag_field="kind", forbid_unknown_fields=True):
@@ -29,7 +33,18 @@ class FolderSource(msgspec.Struct, frozen=True, tag="folder", tag_field="kind", 
     path: str
 
 
-Source = WheelSource | HubSource | FolderSource
+class ShippedSource(msgspec.Struct, frozen=True, tag="shipped", tag_field="kind", forbid_unknown_fields=True):
+    """A folder among the shipped profiles."""
+
+    path: str
+    """Below the folder of profiles, as heads/smollm2-135m/eagle3."""
+
+    @property
+    def folder(self) -> Path:
+        return paths.profiles_dir() / self.path
+
+
+Source = WheelSource | HubSource | FolderSource | ShippedSource
 
 
 def described(source: Source) -> str:
@@ -41,3 +56,5 @@ def described(source: Source) -> str:
             return f"{repo}@{revision}" if revision else repo
         case FolderSource(path=path):
             return path
+        case ShippedSource(path=path):
+            return f"shipped {path}"

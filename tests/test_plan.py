@@ -14,6 +14,7 @@ from speccli.errors import MachineError
 from speccli.hardware import CpuInfo, Device, Hardware
 from speccli.pairing import Pairing
 from speccli.plan import CPU_OVERHEAD_BYTES, GIB, Plan, fit
+from speccli.plan.arguments import engine_arguments
 from speccli.profile import DEFAULTS, Layer, Profile, Settings
 from speccli.source import FolderSource
 
@@ -66,6 +67,17 @@ def test_a_draft_models_weights_and_kv_layers_add_up() -> None:
     assert both.weight_bytes == 2 * 269_060_552
     # vLLM's blocks on the CPU hold 128 tokens
     assert both.kv_tokens == GIB // (128 * 2 * 2 * 30 * 3 * 64 * 2) * 128
+
+
+@pytest.mark.parametrize(("rows", "extra"), [(128, {"enable_weights_track": False}), (49152, None), (None, None)])
+def test_medusa_heads_of_a_reduced_vocabulary_are_not_stopped_by_vllms_count_of_weights(
+    rows: int | None, extra: dict[str, bool] | None
+) -> None:
+    pairing = msgspec.structs.replace(DRAFT, method="medusa")
+    head = msgspec.structs.replace(SMOLLM2, config={} if rows is None else {"truncated_vocab_size": rows})
+    target = msgspec.structs.replace(SMOLLM2, config={"vocab_size": 49152})
+    arguments = engine_arguments(Settings(), cpu(), pairing, Checkpoints(target, head))
+    assert arguments.get("model_loader_extra_config") == extra
 
 
 def test_the_kv_cache_is_what_the_requests_can_use() -> None:

@@ -19,17 +19,19 @@ DEEPER_SHARE = 0.4
 """Of the places, those from which the second and third step are trained: each costs as much as the first."""
 
 
-def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...]) -> Loss:
+def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...], num_words: int = 0) -> Loss:
     shape, lm_head = Shape.of(target), target.lm_head[vocabulary].clone()
 
     def loss(weights: Weights, batch: Batch, generator: torch.Generator) -> tuple[torch.Tensor, dict[str, float]]:
         rows = chosen_rows(batch, roles, generator)
+        lesson = teacher.lesson(batch, rows.first, lm_head, num_words, generator)
+        student = weights["lm_head.weight"][lesson.words]
         total, figures = torch.zeros(()), {"rows": float(len(rows.first[0]))}
         states = eagle3_model.drafted(weights, shape, target.embedding, batch, rows, len(STEP_WEIGHTS))
         for step, (state, weight) in enumerate(zip(states, STEP_WEIGHTS, strict=True)):
-            at = rows.first if step == 0 else (rows.first[0][rows.deeper], rows.first[1][rows.deeper])
-            wanted = teacher.chances(batch, at, step + 1, lm_head)
-            backward, value = teacher.loss(state, weights["lm_head.weight"], wanted)
+            conversations, places = rows.first if step == 0 else [index[rows.deeper] for index in rows.first]
+            wanted = lesson.chances(conversations, places + step + 1)
+            backward, value = teacher.loss(state, student, wanted)
             total = total + backward * (weight / max(len(state), 1))
             figures[f"loss{step + 1}"] = value / max(len(state), 1)
         return total, figures
@@ -83,6 +85,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--updates", type=int, default=10_000, help="how many in all, with those of earlier runs")
     parser.add_argument("--cooldown", type=int, default=0, help="updates at the end with a falling learning rate")
     parser.add_argument("--vocab-size", type=int, default=8192)
+    parser.add_argument(
+        "--words", type=int, default=2560, help="of the vocabulary in each batch; 0 for all, as for the last updates"
+    )
     parser.add_argument("--answers-only", action="store_true", help="leave out what the model wrote as the user")
     parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
     parser.add_argument("--batch-tokens", type=int, default=Recipe.batch_tokens)
@@ -101,7 +106,8 @@ def main() -> None:
     if trainer is None:
         trainer = begun(target, options.data, recipe, options.vocab_size, options.intermediate)
     roles = (ANSWER,) if options.answers_only else (USER, ANSWER)
-    run(trainer, loss_for(target, trainer.constants["vocabulary"], roles), options.data, path, options.updates)
+    loss = loss_for(target, trainer.constants["vocabulary"], roles, options.words)
+    run(trainer, loss, options.data, path, options.updates)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,13 @@ SHARE = 0.5
 """Of the places, those that a head is trained on in a pass."""
 
 
-def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...]) -> Loss:
+def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...], num_words: int = 0) -> Loss:
     lm_head = target.lm_head[vocabulary].clone()
 
     def loss(weights: Weights, batch: Batch, generator: torch.Generator) -> tuple[torch.Tensor, dict[str, float]]:
+        rows = batch.is_wanted(roles, 1).nonzero(as_tuple=True)
+        lesson = teacher.lesson(batch, (rows[0], rows[1]), lm_head, num_words, generator)
+        student = weights["lm_head.weight"][lesson.words]
         total, figures = torch.zeros(()), {"rows": 0.0}
         for head in range(medusa_model.counts(weights)[0]):
             is_wanted = batch.is_wanted(roles, head + 1)
@@ -32,8 +35,7 @@ def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...]) -
             at = is_wanted.nonzero(as_tuple=True)
             count = max(len(at[0]), 1)
             state = medusa_model.drafted(weights, head, batch.states[*at, -1])
-            wanted = teacher.chances(batch, (at[0], at[1]), head + 1, lm_head)
-            backward, value = teacher.loss(state, weights["lm_head.weight"], wanted)
+            backward, value = teacher.loss(state, student, lesson.chances(at[0], at[1] + head + 1))
             total = total + backward * (HEAD_WEIGHT**head / count)
             figures |= {f"loss{head + 1}": value / count, "rows": figures["rows"] + len(at[0])}
         return total, figures
@@ -58,7 +60,8 @@ def main() -> None:
     if trainer is None:
         trainer = begun(target, options.data, recipe, options.vocab_size, options.heads, options.layers)
     roles = (ANSWER,) if options.answers_only else (USER, ANSWER)
-    run(trainer, loss_for(target, trainer.constants["vocabulary"], roles), options.data, path, options.updates)
+    loss = loss_for(target, trainer.constants["vocabulary"], roles, options.words)
+    run(trainer, loss, options.data, path, options.updates)
 
 
 if __name__ == "__main__":

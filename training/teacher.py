@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from training.batches import Batch
@@ -17,15 +19,49 @@ def vocabulary(batch_tokens: torch.Tensor, size: int, total: int) -> torch.Tenso
     return ranked[:size].sort().values
 
 
-def chances(batch: Batch, rows: Place, ahead: int, lm_head: torch.Tensor) -> torch.Tensor:
-    """Of each word in the draft vocabulary after token p + `ahead`. They add up to less than 1: the rest is elsewhere."""
-    conversations, places = rows[0], rows[1] + ahead
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What the target would have said next at every place that a head is to learn from."""
+
+    words: torch.Tensor
+    """Those of the draft vocabulary that this batch looks at, by their rows in lm_head, in ascending order."""
+    _chances: torch.Tensor
+    _numbers: torch.Tensor
+
+    def chances(self, conversations: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Of each word after the tokens at these places: [places, words]. They add up to less than 1: the rest is elsewhere."""
+        return self._chances[self._numbers[conversations, places]]
+
+
+def lesson(batch: Batch, rows: Place, lm_head: torch.Tensor, num_words: int, generator: torch.Generator) -> Lesson:
+    """Of the places right after those in `rows`, with the likeliest words of this batch and some drawn from the others.
+
+    A full softmax would cost more than the head itself. The words that matter here are among the likeliest; those drawn
+    teach the head to leave the others alone.
+    """
+    conversations, places = rows[0], rows[1] + 1
     logits = batch.states[conversations, places, -1] @ lm_head.T
-    return logits.sub_(batch.log_normalisers[conversations, places, None]).exp_()
+    chances = logits.sub_(batch.log_normalisers[conversations, places, None]).exp_()
+    numbers = torch.full(batch.tokens.shape, -1)
+    numbers[conversations, places] = torch.arange(len(places))
+    words = _words(chances, num_words, generator)
+    return Lesson(words, chances if len(words) == len(lm_head) else chances[:, words], numbers)
+
+
+def _words(chances: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """A fifth of them drawn."""
+    size = chances.shape[1]
+    if not 0 < count < size:
+        return torch.arange(size)
+    ranked = chances.sum(0).argsort(descending=True)
+    drawn = count // 5
+    others = ranked[count - drawn :]
+    chosen = others[torch.randperm(len(others), generator=generator)[:drawn]]
+    return torch.cat([ranked[: count - drawn], chosen]).sort().values
 
 
 def loss(states: torch.Tensor, lm_head: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Cross-entropy, summed over rows, as something to go backward from; and its value.
+    """Cross-entropy over the words of a lesson, summed over rows, as something to go backward from; and its value.
 
     The gradient is written down rather than left to autograd, which would keep several copies of these large tables.
     """

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from speccli.engine import Split, Step
+
 Kind = Literal["reasoning", "answer"]
 
 MARKS = {"<think>": "</think>", "[THINK]": "[/THINK]", "<thought>": "</thought>"}
@@ -25,6 +27,11 @@ class Splitter:
         self._held = ""
         self._state: Literal["start", "reasoning", "answer"] = "reasoning" if opens_reasoning else "start"
         self._fresh = True
+        self._follows_reasoning = False
+
+    def add(self, step: Step) -> list[Part]:
+        """The parts of a step: as the engine told them apart, else by the marks."""
+        return self.feed(step.text) if step.split is None else self._told(step.split)
 
     def feed(self, text: str) -> list[Part]:
         """The parts that are sure by now."""
@@ -36,6 +43,13 @@ class Splitter:
         kind: Kind = "reasoning" if self._state == "reasoning" else "answer"
         rest, self._held = self._held, ""
         return [Part(kind, rest)] if rest else []
+
+    def _told(self, split: Split) -> list[Part]:
+        """Without the blank lines between reasoning and answer, here too."""
+        follows = self._follows_reasoning or bool(split.reasoning)
+        answer = split.answer.lstrip("\n") if follows else split.answer
+        self._follows_reasoning = follows and not answer
+        return [part for part in (Part("reasoning", split.reasoning), Part("answer", answer)) if part.text]
 
     def _parts(self) -> list[Part]:
         parts: list[Part] = []

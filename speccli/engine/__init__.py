@@ -64,6 +64,16 @@ class Merged(msgspec.Struct, frozen=True):
     num_accepted_tokens_per_pos: tuple[int, ...]
 
 
+class Split(msgspec.Struct, frozen=True, gc=False):
+    """What a step says, by vLLM's reasoning parser, without the marks between the two.
+
+    A parser holds back what it is not sure of: it comes with a later step, and all of it with the last one.
+    """
+
+    reasoning: str = ""
+    answer: str = ""
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one request gained from one engine step. Plain decoding is a step with nothing drafted.
 
@@ -76,6 +86,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     request_id: str
     text: str = ""
+    """All that was generated, reasoning and marks too."""
+    split: Split | None = None
+    """The same, told apart. None: nothing does that for this request."""
     token_ids: tuple[int, ...] = ()
     num_draft_tokens: int = 0
     num_accepted_tokens: int = 0

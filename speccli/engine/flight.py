@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from speccli.engine import Merged, Request, Step, TokenLogprob, TopLogprob
+from speccli.engine import Merged, Request, Split, Step, TokenLogprob, TopLogprob
+from speccli.engine.reasoning import Reading
 
 
 class Flight:
     """One request in the engine, and how much of its speculation has been told already."""
 
-    def __init__(self, request: Request, internal_id: str, is_truncated: bool) -> None:
+    def __init__(self, request: Request, internal_id: str, is_truncated: bool, reading: Reading | None = None) -> None:
         self.request_id = request.id
         self.internal_id = internal_id
         self.is_truncated = is_truncated
+        self._reading = reading
         self._is_merged = request.stream_interval > 1
         self._num_logprobs = request.sampling.logprobs
         self._num_draft_tokens = 0
@@ -25,16 +27,20 @@ class Flight:
         """The step that this output is. `metrics` counts the request's speculation so far (see scheduler.py)."""
         [completion] = output.outputs
         drafted, accepted, merged = self._gained(metrics)
+        split, problem = self._split(completion, output.prompt_token_ids or ())
+        if problem is None and completion.finish_reason == "error":
+            problem = gave_up
         return Step(
             request_id=self.request_id,
             text=completion.text,
+            split=split,
             token_ids=tuple(completion.token_ids),
             num_draft_tokens=drafted,
             num_accepted_tokens=accepted,
             num_prompt_tokens=len(output.prompt_token_ids or ()),
             at_s=at_s,
-            finish_reason=completion.finish_reason,
-            error=gave_up if completion.finish_reason == "error" else None,
+            finish_reason=completion.finish_reason if problem is None else "error",
+            error=problem,
             logprobs=() if self._num_logprobs is None else _logprobs(completion, self._num_logprobs),
             merged=merged,
             token_texts=self._new_texts(len(completion.token_ids)),
@@ -53,6 +59,16 @@ class Flight:
 
         detokenizer.decode_next = decode_next
         self._texts = texts
+
+    def _split(self, completion: Any, prompt_token_ids: Sequence[int]) -> tuple[Split | None, str | None]:
+        """Or why it cannot be told: a parser that fails ends this answer, and no other."""
+        if self._reading is None:
+            return None, None
+        try:
+            return self._reading.split(completion, prompt_token_ids), None
+        except Exception as error:  # whatever a parser stumbles on
+            what = f"{type(error).__name__}: {error}"
+            return None, f"vLLM's reasoning parser failed ({what}); `reasoning_parser: none` does without it"
 
     def _new_texts(self, count: int) -> tuple[str, ...]:
         """Of the tokens just told; the one that ends an answer is never decoded."""

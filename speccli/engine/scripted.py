@@ -14,7 +14,7 @@ from typing import Self
 
 import msgspec
 
-from speccli.engine import FinishReason, Prompt, Request, Step
+from speccli.engine import FinishReason, Prompt, Request, Split, Step
 from speccli.errors import EngineFailed
 
 
@@ -29,6 +29,8 @@ class Wrote(msgspec.Struct, frozen=True):
     """None: the last step of an answer ends with "stop"."""
     texts: tuple[str, ...] = ()
     """Of each token; without them the text is shared out evenly."""
+    split: Split | None = None
+    """As of an engine that has a reasoning parser."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -115,6 +117,7 @@ class ScriptedEngine:
             yield Step(
                 request_id=request.id,
                 text=wrote.text,
+                split=wrote.split,
                 token_ids=tuple(range(wrote.tokens)),
                 num_draft_tokens=wrote.drafted,
                 num_accepted_tokens=wrote.accepted,

@@ -28,6 +28,7 @@ import msgspec
 from speccli.engine import Prompt, Request, Step, children
 from speccli.engine.flight import Flight
 from speccli.engine.log import child_output_to, followed, new_log, own_logging_to
+from speccli.engine.reasoning import Parsers, Reading
 from speccli.errors import EngineFailed, MachineError
 from speccli.plan import Plan
 
@@ -53,7 +54,7 @@ class VllmEngine:
         self._following = ExitStack()
         if follow_log:
             self._following.enter_context(followed(self._log))
-        self._engine = _start(plan, self._log)
+        self._engine, self._parsers = _start(plan, self._log)
         self._gave_up = f"the engine gave this request up; see {self._log}"
         gc.freeze()  # what vLLM and torch made so far stays: the collector need not look at it again and again
         self._defaults: dict[str, Any] = self._engine.model_config.get_diff_sampling_param()
@@ -109,12 +110,13 @@ class VllmEngine:
         own_id = str(next(self._ids))
         try:
             prompt, is_truncated = self._render(request)
-            internal_id = self._engine.add_request(own_id, prompt, self._sampling(request))
+            reading = self._reading(request)
+            internal_id = self._engine.add_request(own_id, prompt, self._sampling(request, reading))
         except _dead() as error:
             raise self._failed() from error
         except _refusals() as error:
             return _one_line(error)
-        flying[own_id] = flight = Flight(request, internal_id, is_truncated)
+        flying[own_id] = flight = Flight(request, internal_id, is_truncated, reading)
         if request.wants_token_texts:
             flight.record_texts(self._engine.output_processor.request_states[internal_id].detokenizer)
         return None
@@ -150,18 +152,26 @@ class VllmEngine:
     def _rendered_chat(self, request: Request, how: Any) -> Any:
         from vllm.renderers import ChatParams
 
-        template = {**TEMPLATE, **(request.chat_template_kwargs or {}), "tokenize": False}
+        template = {**_template(request), "tokenize": False}
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         params = ChatParams(chat_template_kwargs=template)
         return self._engine.renderer.render_chat([messages], params, how)[1][0]
 
-    def _sampling(self, request: Request) -> Any:
+    def _reading(self, request: Request) -> Reading | None:
+        """A bare prompt has no chat template, so nothing says where its reasoning begins."""
+        if self._parsers is None or request.prompt is not None:
+            return None
+        return self._parsers.reading(request, _template(request))
+
+    def _sampling(self, request: Request, reading: Reading | None) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         given = {key: value for key, value in msgspec.structs.asdict(request.sampling).items() if value is not None}
         given = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
-        if "structured_outputs" in given:
+        if reading is not None:
+            given |= reading.sampling
+        elif "structured_outputs" in given:
             given["structured_outputs"] = StructuredOutputsParams(**given["structured_outputs"])
         return SamplingParams.from_optional(
             **{**self._defaults, **given},
@@ -178,9 +188,12 @@ class VllmEngine:
         at_s = time.monotonic()
         for output in outputs:
             flight = flying[output.request_id]
-            if output.finished:
+            step = flight.told(output, self._metrics(flight, output), at_s, self._gave_up)
+            if step.is_last:
                 del flying[output.request_id]
-            yield flight.told(output, self._metrics(flight, output), at_s, self._gave_up)
+            if step.is_last and not output.finished:
+                self._abort({output.request_id: flight})
+            yield step
 
     def _metrics(self, flight: Flight, output: Any) -> Any:
         state = self._engine.output_processor.request_states.get(flight.internal_id)
@@ -194,9 +207,14 @@ class VllmEngine:
         return _failure("the engine died", self._log)
 
 
-def _start(plan: Plan, log: Path) -> Any:
+def _template(request: Request) -> dict[str, Any]:
+    """What its chat template is told."""
+    return {**TEMPLATE, **(request.chat_template_kwargs or {})}
+
+
+def _start(plan: Plan, log: Path) -> tuple[Any, Parsers | None]:
     """Start vLLM's processes from a thread that blocks SIGINT: they inherit the mask, so Ctrl-C reaches only speccli."""
-    started: list[Any] = []
+    started: list[tuple[Any, Parsers | None]] = []
     failed: list[BaseException] = []
 
     def build() -> None:
@@ -222,7 +240,7 @@ def _start(plan: Plan, log: Path) -> Any:
             raise failed[0]
         _note(failed[0], log)
         raise _failure("the engine did not start", log) from failed[0]
-    threading.Thread(target=_tell_of_death, args=(started[0].engine_core,), name="vllm-death", daemon=True).start()
+    threading.Thread(target=_tell_of_death, args=(started[0][0].engine_core,), name="vllm-death", daemon=True).start()
     return started[0]
 
 
@@ -235,7 +253,7 @@ def _tell_of_death(client: Any) -> None:
         answer.set_exception(_dead()())
 
 
-def _build(plan: Plan, log: Path) -> Any:
+def _build(plan: Plan, log: Path) -> tuple[Any, Parsers | None]:
     own_logging_to(log)
     try:
         from vllm.engine.arg_utils import EngineArgs
@@ -247,13 +265,34 @@ def _build(plan: Plan, log: Path) -> Any:
         ) from error
     arguments = EngineArgs(**plan.engine_arguments)
     config = _config(arguments)
+    parsers = None if plan.profile.settings.reasoning_parser == "none" else parsers_of(config)
     kind = "AsyncScheduler" if config.scheduler_config.async_scheduling else "Scheduler"
     config.scheduler_config.scheduler_cls = f"speccli.engine.scheduler.{kind}"
     if config.device_config.device_type == "cpu" and not config.parallel_config.worker_extension_cls:
         config.parallel_config.worker_extension_cls = "speccli.engine.worker.Mended"
     engine = LLMEngine.from_vllm_config(config, disable_log_stats=arguments.disable_log_stats)
     own_logging_to(log)  # again: vLLM has set up its own logging meanwhile
-    return engine
+    return engine, parsers
+
+
+def parsers_of(config: Any) -> Parsers | None:
+    """For the reasoning parser that the configuration names: a profile's, or vLLM's own for gpt-oss."""
+    name = config.structured_outputs_config.reasoning_parser
+    if not name:
+        return None
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser import ParserManager
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    model = config.model_config
+    hf_config, tokenizer = model.hf_config, cached_tokenizer_from_config(model_config=model)
+    parser = ParserManager.get_parser(
+        reasoning_parser_name=name,
+        model_name=model.model,
+        is_harmony=hf_config.model_type == "gpt_oss",
+        tokenizer=tokenizer,
+    )
+    return Parsers(parser, ChatCompletionRequest, tokenizer, model)
 
 
 def _config(arguments: Any) -> Any:

@@ -25,6 +25,7 @@ class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     finish_reason: FinishReason | None
     logprobs: tuple[TokenLogprob, ...] | None = None
+    reasoning: str | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +37,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str
     line: int
     text: str
+    reasoning: str | None = None
+    """What the model thought before it answered, where a reasoning parser tells that apart; `text` is the answer then."""
     finish_reason: FinishReason | None
     usage: Usage
     timings: Timings
@@ -148,6 +151,7 @@ def _record(entry: Entry, answers: Sequence[Answer]) -> Record:
         file=source.file,
         line=source.line,
         text=first.text,
+        reasoning=first.reasoning or None,
         finish_reason=first.finish_reason,
         usage=_usage(answers),
         timings=first.timings if is_one else _timings(answers),
@@ -160,7 +164,9 @@ def _record(entry: Entry, answers: Sequence[Answer]) -> Record:
 
 
 def _choice(index: int, answer: Answer) -> Choice:
-    return Choice(index, answer.text, answer.finish_reason, tuple(answer.logprobs) or None)
+    return Choice(
+        index, answer.text, answer.finish_reason, tuple(answer.logprobs) or None, answer.reasoning or None
+    )
 
 
 def _usage(answers: Sequence[Answer]) -> Usage:
@@ -217,9 +223,10 @@ def _digest(custom_id: str) -> str:
 
 def _chat_choice(index: int, answer: Answer) -> dict[str, Any]:
     tokens = [_openai_token(one) for one in answer.logprobs]
+    reasoning = {"reasoning": answer.reasoning} if answer.reasoning else {}  # where vLLM's server has it
     return {
         "index": index,
-        "message": {"role": "assistant", "content": answer.text},
+        "message": {"role": "assistant", "content": answer.text, **reasoning},
         "logprobs": {"content": tokens} if tokens else None,
         "finish_reason": answer.finish_reason,
     }

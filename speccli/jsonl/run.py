@@ -45,6 +45,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     max_model_len: int
     sampling: Sampling
     system: str | None
+    reasoning_parser: str | None = None
     format: str
     truncate: bool
     ordered: bool
@@ -65,6 +66,7 @@ def run_of(plan: Plan, inputs: Sequence[Input], format: str, truncate: bool, ord
         max_model_len=plan.max_model_len,
         sampling=plan.profile.sampling,
         system=plan.profile.settings.system,
+        reasoning_parser=plan.profile.settings.reasoning_parser,
         format=format,
         truncate=truncate,
         ordered=ordered,

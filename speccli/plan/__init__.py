@@ -10,7 +10,7 @@ from speccli.checkpoint import Checkpoint, Checkpoints
 from speccli.errors import MachineError
 from speccli.hardware import Hardware
 from speccli.pairing import Pairing
-from speccli.plan.arguments import PASSED, engine_arguments, environment
+from speccli.plan.arguments import PASSED, engine_arguments, environment, passed
 from speccli.plan.budget import CPU_OVERHEAD_BYTES, GPU_MEMORY_UTILIZATION
 from speccli.plan.estimate import Estimate, Verdict, of_run
 from speccli.plan.interval import GIB, Interval
@@ -29,6 +29,7 @@ __all__ = [
     "chosen_dtype",
     "fit",
     "forecast",
+    "passed",
 ]
 
 

@@ -13,7 +13,7 @@ from speccli.plan.interval import GIB
 from speccli.plan.sizes import chosen_dtype
 from speccli.profile import Settings
 
-PASSED = ("max_num_seqs", "tensor_parallel_size", "gpu_memory_utilization", "kv_cache_dtype")
+PASSED = ("max_num_seqs", "tensor_parallel_size", "gpu_memory_utilization", "kv_cache_dtype", "reasoning_parser")
 """Settings that vLLM has under the same name, and that its own defaults are good for."""
 
 
@@ -33,13 +33,19 @@ def engine_arguments(
     if pairing.is_speculative:
         arguments["per_request_spec_decode_metrics"] = "summary"
         arguments["speculative_config"] = _speculative(pairing, checkpoints.speculator)
+    if pairing.method == "medusa" and _has_token_map(checkpoints):
+        arguments["model_loader_extra_config"] = {"enable_weights_track": False}
     if settings.kv_cache_gib is not None and hardware.kind != "cpu":
         arguments["kv_cache_memory_bytes"] = int(settings.kv_cache_gib * GIB)
     if own_threads(settings, hardware):
         arguments["distributed_executor_backend"] = "uni"
-    passed = {name: getattr(settings, name) for name in PASSED}
-    arguments |= {name: value for name, value in passed.items() if value is not None}
-    return {**arguments, **(settings.engine or {})}
+    return {**arguments, **passed(settings), **(settings.engine or {})}
+
+
+def passed(settings: Settings) -> dict[str, Any]:
+    """Those of PASSED that are set, to something."""
+    given = {name: getattr(settings, name) for name in PASSED}
+    return {name: value for name, value in given.items() if value not in (None, "none")}
 
 
 def environment(settings: Settings, hardware: Hardware, kv_cache_bytes: int) -> dict[str, str]:
@@ -68,6 +74,16 @@ def own_threads(settings: Settings, hardware: Hardware) -> dict[str, str]:
         return {}
     count = max(1, min(len(cpu.core_cpus), cpu.usable_cpus))
     return {"OMP_NUM_THREADS": str(count), "KMP_BLOCKTIME": "5", "KMP_TPAUSE": "0"}
+
+
+def _has_token_map(checkpoints: Checkpoints) -> bool:
+    """Whether Medusa heads know a part of the vocabulary only.
+
+    vLLM 0.32 takes their token_map for a weight once it is read, misses it among those that were loaded, and stops
+    (`models/medusa.py: load_weights`, `default_loader.py: track_weights_loading`), unless told not to count.
+    """
+    truncated = (checkpoints.speculator.config if checkpoints.speculator else {}).get("truncated_vocab_size")
+    return truncated is not None and truncated != checkpoints.target.config.get("vocab_size")
 
 
 def _speculative(pairing: Pairing, speculator: Checkpoint | None) -> dict[str, Any]:

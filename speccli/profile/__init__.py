@@ -21,6 +21,7 @@ from speccli.profile import document
 from speccli.profile.document import Document
 from speccli.profile.engine_arguments import installed_names, problem_with
 from speccli.profile.methods import METHODS, Method, method_named
+from speccli.profile.reasoning_parsers import ReasoningParser
 
 __all__ = [
     "DEFAULTS",
@@ -107,6 +108,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """On the CPU: VLLM_CPU_OMP_THREADS_BIND."""
     preload: bool | None = None
     """On the CPU: put Intel's OpenMP and tcmalloc into LD_PRELOAD of the engine's processes, where found."""
+    reasoning_parser: ReasoningParser | None = None
+    """How to tell what the model thinks from what it answers. None: as vLLM has it for the model, if it has."""
     engine: dict[str, Any] | None = None
     """vLLM engine arguments that speccli does not name, passed through."""
 

@@ -25,6 +25,7 @@ BY_SPECCLI = {
     "gpu_memory_utilization": "write `gpu_memory_utilization` without `engine`",
     "kv_cache_dtype": "write `kv_cache_dtype` without `engine`",
     "kv_cache_memory_bytes": "write `kv_cache_gib`",
+    "reasoning_parser": "write `reasoning_parser` without `engine`",
     "served_model_name": "leave it out: records carry the target's name",
     "per_request_spec_decode_metrics": "leave it out: statistics are always on",
     "generation_config": "write `temperature`, `top_p`, `top_k` and `max_tokens`",

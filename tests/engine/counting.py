@@ -80,6 +80,18 @@ def medusa(folder: Path) -> Path:
     return tiny.medusa(folder, tensors=tensors)
 
 
+def medusa_with_token_map(folder: Path) -> Path:
+    """One lm_head for all, which knows some tokens only: the first head is right, the others say the same as it."""
+    targets = np.arange(tiny.DRAFT_VOCAB) + tiny.offsets()
+    rows = -ahead(EMBEDDING, 2)[targets]
+    tensors: dict[str, Any] = {"lm_head.weight": rows - rows.mean(axis=1, keepdims=True), "token_map": targets}
+    for i in range(3):
+        tensors[f"blocks.{i}.layers.0.weight"] = -2 * EYE
+        tensors[f"blocks.{i}.layers.0.bias"] = np.full(tiny.HIDDEN, 20, dtype=np.float32)
+        tensors[f"lm_heads.{i}.weight"] = None
+    return tiny.vllm_medusa(folder, tensors=tensors, original_lm_head=True, truncated_vocab_size=tiny.DRAFT_VOCAB)
+
+
 def mtp(folder: Path) -> Path:
     half = {"model.mtp_linear_proj.0.weight": np.hstack([EYE, NOTHING])}
     return tiny.mtp(folder, tensors={**target_tensors(), **half})

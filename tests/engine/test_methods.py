@@ -42,6 +42,7 @@ CASES = {
     "eagle3 as safetensors": Case("eagle3", 3, counting.eagle3_as_safetensors),
     "eagle3 in the speculators format": Case("eagle3", 3, counting.eagle3_of_speculators),
     "medusa as FasterDecoding has it": Case("medusa", 3, counting.medusa),
+    "medusa with a token_map": Case("medusa", 3, counting.medusa_with_token_map),
     "dflash as z-lab has it": Case("dflash", 7, tiny.dflash, knows=False),
     "mtp as Baidu has it": Case("mtp", 1, target=counting.mtp),
     "ngram": Case("ngram", 4),

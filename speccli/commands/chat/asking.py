@@ -84,7 +84,7 @@ def ask(engine: Engine, question: Question, view: View, display: Display, shows:
             for step in generated:
                 steps.append(step)
                 answer.add(step)
-                parts += (new := splitter.feed(step.text))
+                parts += (new := splitter.add(step))
                 stream.show(new)
         except KeyboardInterrupt:
             answer.finish_reason = None

@@ -9,9 +9,9 @@ from typing import Any
 from speccli import paths
 from speccli.hardware import Hardware
 from speccli.pairing import Facts, Pairing
-from speccli.plan import PASSED, chosen_dtype
+from speccli.plan import chosen_dtype, passed
 from speccli.profile import DEFAULT_MAX_MODEL_LEN, Settings
-from speccli.source import FolderSource, HubSource, Source, WheelSource
+from speccli.source import FolderSource, HubSource, ShippedSource, Source, WheelSource
 
 GIB = 1024**3
 
@@ -35,6 +35,8 @@ def place_of(source: Source) -> str:
             return repo
         case FolderSource(path=path):
             return path
+        case ShippedSource(folder=folder):
+            return str(folder)
         case WheelSource():
             from speccli.checkpoint import wheel
 
@@ -57,7 +59,7 @@ def _options(pairing: Pairing, settings: Settings, hardware: Hardware) -> list[l
     if values["dtype"] == "auto":
         del values["dtype"]
     values["max_model_len"] = settings.max_model_len or _max_model_len(pairing.target_facts)
-    values |= {name: getattr(settings, name) for name in PASSED}
+    values |= passed(settings)
     if settings.enforce_eager:
         values["enforce_eager"] = True
     if settings.kv_cache_gib is not None and hardware.kind != "cpu":

@@ -611,6 +611,13 @@ CASES = (
         ),
     ),
     Case(
+        "X9",
+        "ValueError: Following weights were not initialized from checkpoint: {'token_map'}",
+        "crash.medusa-weights-track",
+        fix="enable_weights_track",
+        frames=('File "/x/vllm/model_executor/models/medusa.py", line 250, in load_weights',),
+    ),
+    Case(
         "X7",
         "ValueError: Following weights were not initialized from checkpoint: {'blocks.3.layers.0.weight', 'lm_heads.3.weight'}",
         "crash.medusa-heads",

@@ -71,6 +71,13 @@ KINDS = (
         advise=pairing.head_as_model,
     ),
     Kind(
+        id="crash.medusa-weights-track",
+        title="vLLM misses the token_map that it has read",
+        says=(("weights were not initialized from checkpoint", "token_map"),),
+        cause="vLLM takes token_map out of the file of Medusa heads, and then misses it among the weights that were loaded",
+        fix="--model-loader-extra-config '{\"enable_weights_track\": false}', which speccli gives vLLM by itself unless `engine` in a profile says otherwise",
+    ),
+    Kind(
         id="crash.medusa-heads",
         title="k is above the number of Medusa heads",
         says=(
@@ -78,6 +85,7 @@ KINDS = (
             ("weights were not initialized from checkpoint", "lm_heads."),
             ("weights were not initialized from checkpoint", "medusa"),
         ),
+        unless=("'token_map'",),
         figures=(r"blocks\.(?P<first_missing_head>\d+)",),
         cause="each token of a draft needs a head of its own, and the file has fewer heads than k",
         fix="-k: as many as the file has heads, or fewer",
