@@ -45,6 +45,9 @@ OUTPUT = "vllm.outputs.RequestOutput"
 COMPLETION = "vllm.outputs.CompletionOutput"
 LOGPROB = "vllm.logprobs.Logprob"
 REQUEST_STATE = "vllm.v1.engine.output_processor.RequestState"
+TOKENIZER = "vllm.tokenizers.TokenizerLike"
+PARSER = "vllm.parser.abstract_parser.Parser"
+CHAT_REQUEST = "vllm.entrypoints.openai.chat_completion.protocol.ChatCompletionRequest"
 
 SHOWN_LINES = 6
 
@@ -57,6 +60,8 @@ SEAM = {
         "config.scheduler_config": SCHEDULER_CONFIG,
         "config.device_config": "vllm.config.device.DeviceConfig",
         "config.parallel_config": "vllm.config.parallel.ParallelConfig",
+        "config.structured_outputs_config": "vllm.config.structured_outputs.StructuredOutputsConfig",
+        "model": MODEL_CONFIG,
         "self._engine": ENGINE,
         "self._engine.vllm_config": VLLM_CONFIG,
         "self._engine.vllm_config.scheduler_config": SCHEDULER_CONFIG,
@@ -67,7 +72,7 @@ SEAM = {
         "self._engine.output_processor": "vllm.v1.engine.output_processor.OutputProcessor",
         "self._engine.output_processor.request_states[internal_id]": REQUEST_STATE,
         "self._engine.renderer": RENDERER,
-        "self._engine.renderer.get_tokenizer()": "vllm.tokenizers.TokenizerLike",
+        "self._engine.renderer.get_tokenizer()": TOKENIZER,
         "renderer": RENDERER,
         "renderer.default_chat_tok_params": TOKENIZE_PARAMS,
         "renderer.default_cmpl_tok_params": TOKENIZE_PARAMS,
@@ -82,6 +87,15 @@ SEAM = {
         "detokenizer": DETOKENIZER,
         "chosen": LOGPROB,
         "one": LOGPROB,
+    },
+    "speccli/engine/reasoning.py": {
+        "self._tokenizer": TOKENIZER,
+        "parser": PARSER,
+        "self._parser": PARSER,
+        "inner": "vllm.reasoning.ReasoningParser",
+        "asked": CHAT_REQUEST,
+        "told": "vllm.entrypoints.generate.base.protocol.DeltaMessage",
+        "completion": COMPLETION,
     },
     "speccli/engine/scheduler.py": {
         "batch": "vllm.v1.engine.EngineCoreOutputs",
@@ -108,6 +122,13 @@ CALLS = {
     "vllm.v1.engine.detokenizer.FastIncrementalDetokenizer": ["decode_next(next_token_id)"],
     "vllm.v1.engine.detokenizer.SlowIncrementalDetokenizer": ["decode_next(next_token_id)"],
     "vllm.renderers.inputs.preprocess.parse_model_prompt": ["(model_config, prompt)"],
+    "vllm.tokenizers.cached_tokenizer_from_config": ["(model_config)"],
+    CHAT_REQUEST: ["messages", "skip_special_tokens", "structured_outputs"],
+    PARSER: [
+        "__init__(tokenizer, model_config=)",
+        "adjust_request(request)",
+        "parse_delta(delta_text, delta_token_ids, request, prompt_token_ids)",
+    ],
     "vllm.v1.core.sched.scheduler.Scheduler": ["requests", "update_from_output(scheduler_output, model_runner_output)"],
     "vllm.v1.core.sched.async_scheduler.AsyncScheduler": [
         "requests",
@@ -312,8 +333,9 @@ def given(plan: ast.Module) -> tuple[list[str], list[str]]:
     """The keys that the plan gives to `EngineArgs`, and those of its speculative_config."""
     functions = {node.name: node for node in plan.body if isinstance(node, ast.FunctionDef)}
     arguments = functions["engine_arguments"]
+    [first] = [node for node in arguments.body if isinstance(node, ast.AnnAssign)]
     assigned = re.findall(r"\barguments\['(\w+)'\] = ", ast.unparse(arguments))
-    return [*texts(arguments), *assigned], texts(functions["_speculative"])
+    return [*texts(first), *assigned], texts(functions["_speculative"])
 
 
 def texts(node: ast.AST) -> list[str]:

@@ -100,6 +100,13 @@ def test_vllms_own_variables_are_settings_and_ours_are_stronger() -> None:
         ("SPECCLI_TARGE", "x", "unknown key `targe`", "did you mean `target`?"),
         ("SPECCLI_TEMPERATURE", "hot", "`temperature` must be a number, not text", "correct the value"),
         ("SPECCLI_METHOD", "eagle2", "no method is called 'eagle2'", "did you mean `eagle` or `eagle3`?"),
+        (
+            "SPECCLI_REASONING_PARSER",
+            "gptoss",
+            "`reasoning_parser` cannot be 'gptoss'",
+            "did you mean `openai_gptoss`?",
+        ),
+        ("SPECCLI_REASONING_PARSER", "qwen", "`reasoning_parser` cannot be 'qwen'", "did you mean `qwen3`?"),
     ],
 )
 def test_a_wrong_variable_is_named(variable: str, value: str, message: str, hint: str) -> None:

@@ -162,6 +162,17 @@ def test_its_choices_have_reasons_of_their_own(name: str) -> None:
     assert untold == []
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_reasoning_parser_is_that_of_its_family(name: str) -> None:
+    """What never thinks has none: some parsers take everything for reasoning until it ends."""
+    families = {"gpt-oss": "openai_gptoss", "gemma-4": "gemma4", "deepseek-r1": "deepseek_r1", "qwen3": "qwen3"}
+    never_thinks = any(word in name for word in ("instruct", "coder", "qwen3-next"))
+    family = None if never_thinks else next((one for one in families if name.startswith(one)), None)
+    file = SHIPPED[name]
+    assert file.settings.reasoning_parser == (families[family] if family else None)
+    assert [choice for choice in file.choices if choice.settings.reasoning_parser] == []
+
+
 # --- Each choice, on each of its machines
 
 

@@ -1,11 +1,13 @@
 """The facts about vLLM that the pair check, the conversions and the engine go by, against the installed vLLM's source."""
 
 import ast
+from typing import get_args
 
 from speccli.checkpoint import heads, inspection, speculators
 from speccli.checkpoint.repair import place
 from speccli.paircheck import supported
 from speccli.plan import GPU_MEMORY_UTILIZATION
+from speccli.profile.reasoning_parsers import ReasoningParser
 from tests import vllm_source
 
 TARGETS = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
@@ -16,6 +18,7 @@ SPECULATIVE = "config/speculative.py"
 REJECTION_SAMPLER = "v1/sample/rejection_sampler.py"
 DETOKENIZER = "v1/engine/detokenizer.py"
 OUTPUT_PROCESSOR = "v1/engine/output_processor.py"
+CHAT_SERVING = "entrypoints/openai/chat_completion/serving.py"
 
 
 def _strings(node: ast.AST) -> set[str]:
@@ -223,3 +226,37 @@ def test_sampling_params_are_taken_over_without_a_deep_copy_where_asked() -> Non
     branches = [node for node in clone.body if isinstance(node, ast.If)]
     assert [ast.unparse(branch.test) for branch in branches] == ["self.skip_clone"]
     assert [ast.unparse(one) for one in branches[0].body] == ["return copy.copy(self)"]
+
+
+# --- Reasoning
+
+
+def test_the_reasoning_parsers_are_those_of_vllm() -> None:
+    tree = vllm_source.tree(vllm_source.root() / "reasoning" / "__init__.py")
+    [table] = _assigned(tree, "_REASONING_PARSERS_TO_REGISTER")
+    assert set(get_args(ReasoningParser)) == {"none", *ast.literal_eval(table)}
+
+
+def test_the_server_takes_another_parser_for_gpt_oss_and_its_reasoning_parser_is_set_by_itself() -> None:
+    """`engine/vllm.py: parsers_of` does as the server does, and reads the name off the configuration."""
+    [call] = _calls(vllm_source.tree(vllm_source.root() / CHAT_SERVING), "ParserManager.get_parser")
+    assert _argument(call, "is_harmony") == "self.model_config.hf_config.model_type == 'gpt_oss'"
+    verified = _methods(_class("model_executor/models/config.py", "GptOssForCausalLMConfig"))[
+        "verify_and_update_config"
+    ]
+    assert _assigned(verified, "structured_outputs_config.reasoning_parser") == ["'openai_gptoss'"]
+
+
+def test_the_server_feeds_a_parser_with_each_output_and_answers_in_these_fields() -> None:
+    [call] = _calls(vllm_source.tree(vllm_source.root() / CHAT_SERVING), "parser.parse_delta")
+    assert {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords} == {
+        "delta_text": "delta_text",
+        "delta_token_ids": "as_list(output.token_ids)",
+        "request": "request",
+        "prompt_token_ids": "res.prompt_token_ids",
+        "finished": "output.finish_reason is not None",
+    }
+    message = _class("entrypoints/openai/chat_completion/protocol.py", "ChatMessage")
+    fields = {ast.unparse(node.target) for node in message.body if isinstance(node, ast.AnnAssign)}
+    assert "reasoning" in fields
+    assert "reasoning_content" not in fields

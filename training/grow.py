@@ -17,7 +17,8 @@ def main() -> None:
     options = _options()
     checkpoint, curve = options.data / f"{options.method}.pt", options.data / "curve.jsonl"
     options.data.mkdir(parents=True, exist_ok=True)
-    _together(options, [["--split", "profiles/prompts/sample.jsonl"], ["--split", "heldout", "--conversations", "96"]])
+    heldout = ["--split", "heldout", "--conversations", str(options.heldout)]
+    _together(options, [["--split", "profiles/prompts/sample.jsonl"], heldout])
     for number in range(1, options.rounds + 1):
         updates = number * options.updates
         if updates in _measured(curve, options.method):
@@ -27,8 +28,8 @@ def main() -> None:
         _run(options.method, options, ["--checkpoint", str(checkpoint), "--updates", str(updates)])
         _run("evaluate", options, ["--checkpoint", str(checkpoint), "--curve", str(curve)])
         folder = options.data / "heads" / options.method
-        command = [sys.executable, "-m", "training.export", "--checkpoint", str(checkpoint), "--curve", str(curve)]
-        subprocess.run([*command, "--to", str(folder)], check=True)
+        exported = [*_module("export", options), "--checkpoint", str(checkpoint), "--curve", str(curve)]
+        subprocess.run([*exported, "--to", str(folder)], check=True)
 
 
 def _measured(curve: Path, method: str) -> set[int]:
@@ -41,7 +42,7 @@ def _measured(curve: Path, method: str) -> set[int]:
 
 def _together(options: argparse.Namespace, arguments: list[list[str]]) -> None:
     """Several generators side by side, one thread each: on a busy machine they do not wait for one another."""
-    command = [sys.executable, "-m", "training.generate", "--data", str(options.data), "--threads", "1"]
+    command = [*_module("generate", options), "--data", str(options.data), "--threads", "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = [subprocess.Popen([*command, *each], env=environment) for each in arguments]
     if failed := [process.args for process in running if process.wait()]:
@@ -49,8 +50,13 @@ def _together(options: argparse.Namespace, arguments: list[list[str]]) -> None:
 
 
 def _run(name: str, options: argparse.Namespace, arguments: list[str]) -> None:
-    command = [sys.executable, "-m", f"training.{name}", "--data", str(options.data)]
-    subprocess.run([*command, "--threads", str(options.processes), *arguments], check=True)
+    command = [*_module(name, options), "--data", str(options.data), "--threads", str(options.processes)]
+    subprocess.run([*command, *arguments], check=True)
+
+
+def _module(name: str, options: argparse.Namespace) -> list[str]:
+    target = ["--target", str(options.target)] if options.target else []
+    return [sys.executable, "-m", f"training.{name}", *target]
 
 
 def _options() -> argparse.Namespace:
@@ -62,6 +68,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--updates", type=int, default=400, help="of the head in a round: some three passes over as much"
     )
+    parser.add_argument("--heldout", type=int, default=96, help="conversations to measure on")
+    parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
     parser.add_argument("--processes", type=int, default=2, help="generators at a time, and threads of the trainer")
     return parser.parse_args()
 

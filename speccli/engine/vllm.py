@@ -285,7 +285,7 @@ def parsers_of(config: Any) -> Parsers | None:
     from vllm.tokenizers import cached_tokenizer_from_config
 
     model = config.model_config
-    hf_config, tokenizer = model.hf_config, cached_tokenizer_from_config(model_config=model)
+    hf_config, tokenizer = model.hf_config, cached_tokenizer_from_config(model)
     parser = ParserManager.get_parser(
         reasoning_parser_name=name,
         model_name=model.model,

@@ -164,9 +164,7 @@ def _record(entry: Entry, answers: Sequence[Answer]) -> Record:
 
 
 def _choice(index: int, answer: Answer) -> Choice:
-    return Choice(
-        index, answer.text, answer.finish_reason, tuple(answer.logprobs) or None, answer.reasoning or None
-    )
+    return Choice(index, answer.text, answer.finish_reason, tuple(answer.logprobs) or None, answer.reasoning or None)
 
 
 def _usage(answers: Sequence[Answer]) -> Usage:

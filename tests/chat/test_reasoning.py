@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speccli.chat.reasoning import Part, Splitter, split
+from speccli.engine import Split, Step
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,31 @@ def test_a_mark_that_may_come_is_held_back_and_nothing_else() -> None:
     splitter = Splitter(opens_reasoning=True)
     assert splitter.feed("so </thi") == [Part("reasoning", "so ")]
     assert splitter.feed("s") == [Part("reasoning", "</this")]
+
+
+def told(*splits: Split | None, text: str = "<think>raw") -> list[tuple[str, str]]:
+    splitter = Splitter()
+    steps = [Step(request_id="chat", text=text, split=one) for one in splits]
+    return [(part.kind, part.text) for part in [*(p for s in steps for p in splitter.add(s)), *splitter.finish()]]
+
+
+def test_what_the_engine_told_apart_is_taken_as_it_is() -> None:
+    assert told(Split("Hm"), Split(), Split(".", "Yes"), Split(answer=", <think>.")) == [
+        ("reasoning", "Hm"),
+        ("reasoning", "."),
+        ("answer", "Yes"),
+        ("answer", ", <think>."),
+    ]
+
+
+def test_blank_lines_between_reasoning_and_answer_are_dropped_and_no_others() -> None:
+    assert told(Split("Hm.\n"), Split(answer="\n"), Split(answer="\nYes.\n"), Split(answer="\nNo.")) == [
+        ("reasoning", "Hm.\n"),
+        ("answer", "Yes.\n"),
+        ("answer", "\nNo."),
+    ]
+    assert told(Split(answer="\nYes.")) == [("answer", "\nYes.")]
+
+
+def test_without_an_engine_that_tells_the_marks_count() -> None:
+    assert told(None) == [("reasoning", "raw")]

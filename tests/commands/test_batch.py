@@ -15,7 +15,7 @@ import pytest
 
 from speccli import jsonl
 from speccli.commands.batch import Options, batch, check
-from speccli.engine import Request
+from speccli.engine import Request, Split
 from speccli.engine.scripted import Answer, Dies, Refused, ScriptedEngine, Wrote
 from speccli.errors import EngineFailed, ExitCode, UsageError
 from speccli.plan import Plan
@@ -58,6 +58,13 @@ def echo(request: Request) -> Answer:
     return [Wrote("said: ", tokens=2), Wrote(text, tokens=3, drafted=3, accepted=2)]
 
 
+def thinking(_: Request) -> Answer:
+    return [
+        Wrote("<think>Hm.\n", tokens=3, drafted=3, accepted=2, split=Split("Hm.\n")),
+        Wrote("</think>\n\nYes.", tokens=3, split=Split(answer="\n\nYes.")),
+    ]
+
+
 def no_engine(_: Plan) -> ScriptedEngine:
     raise AssertionError("the engine was started")
 
@@ -83,6 +90,31 @@ class TestRecords:
             "metadata": {"row": 4},
         }  # fmt: skip
         assert (second["id"], second["line"], second["text"]) == (f"{source}:2", 2, "said: two")
+
+    def test_the_reasoning_that_the_engine_tells_apart_has_a_field_of_its_own(
+        self, plan: Plan, tmp_path: Path, out: Path
+    ) -> None:
+        source = write(
+            tmp_path,
+            '{"id": "a", "prompt": "one"}',
+            '{"id": "b", "prompt": "two", "n": 2}',
+            (DATA / "openai.jsonl").read_text(),
+        )
+        assert run(plan, source, out, ScriptedEngine(thinking, max_in_flight=2)) == ExitCode.DONE
+        found = by_id(out)
+        assert (found["a"]["text"], found["a"]["reasoning"]) == ("\n\nYes.", "Hm.\n")
+        assert found["a"]["usage"] == {"prompt_tokens": 1, "completion_tokens": 6}
+        assert found["a"]["speculation"]["num_accepted_tokens"] == 2
+        assert [choice["reasoning"] for choice in found["b"]["choices"]] == ["Hm.\n", "Hm.\n"]
+        messages = [
+            record["response"]["body"]["choices"][0]["message"] for record in records(out) if "custom_id" in record
+        ]
+        assert messages == [{"role": "assistant", "content": "\n\nYes.", "reasoning": "Hm.\n"}] * 2
+        schema = json.loads(jsonl.json_schema())
+        jsonschema = pytest.importorskip("jsonschema", reason="comes with vLLM")
+        for record in records(out):
+            jsonschema.validate(record, schema)
+        assert schema["$defs"]["Record"]["properties"]["reasoning"]
 
     def test_a_bad_line_and_a_refused_request_become_error_records_and_exit_1(
         self, plan: Plan, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from speccli.commands.chat import Options, chat
-from speccli.engine import Message, Request
+from speccli.engine import Message, Request, Split
 from speccli.engine.scripted import Answer, Refused, ScriptedEngine, Wrote
 from speccli.errors import ExitCode, SpeccliError, UsageError
 from speccli.plan import Plan
@@ -153,6 +153,39 @@ def test_reasoning_goes_to_stderr_and_the_answer_to_stdout(
     run(plan, "Is it?", ScriptedEngine([thinking]), as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["text"], told["reasoning"]) == ("Yes.", "Hm.")
+
+
+HARMONY: Answer = [
+    Wrote("analysis", tokens=3, split=Split()),
+    Wrote("Hm.", tokens=3, drafted=3, accepted=2, split=Split("Hm.")),
+    Wrote("assistantfinalYes", tokens=5, drafted=4, accepted=4, split=Split(answer="Yes")),
+    Wrote(".", split=Split(answer=".")),
+]
+
+
+def test_what_the_engine_tells_apart_is_shown_apart_and_counted_whole(
+    plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(plan, "Is it?", ScriptedEngine([HARMONY]))
+    captured = capsys.readouterr()
+    assert captured.out == "Yes.\n"
+    assert "Hm." in captured.err
+    assert "analysis" not in captured.err
+    assert "12 tokens · " in captured.err
+    assert "(6 of 7 drafted, 2 drafts)" in captured.err
+    run(plan, "Is it?", ScriptedEngine([HARMONY]), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["text"], told["reasoning"], told["usage"]["completion_tokens"]) == ("Yes.", "Hm.", 12)
+    assert told["speculation"]["num_accepted_tokens"] == 6
+
+
+def test_an_answer_without_reasoning_has_no_field_for_it(
+    plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(plan, "Is it?", ScriptedEngine([[Wrote("Yes.", split=Split(answer="Yes."))]]), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["text"] == "Yes."
+    assert "reasoning" not in told
 
 
 def test_a_turn_is_saved_and_gone_on_with(plan: Plan, terminal: None, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from speccli import paths
 from speccli.chat.conversation import Conversation
 from speccli.chat.files import load
 from speccli.commands.chat import Options, chat
-from speccli.engine import Request, Step
+from speccli.engine import Request, Split, Step
 from speccli.engine.scripted import Answer, Dies, Refused, ScriptedEngine, Wrote
 from speccli.errors import EngineFailed, ExitCode, UsageError
 from speccli.plan import Plan
@@ -327,6 +327,18 @@ def test_reasoning_is_kept_out_of_the_history_and_shown_when_asked_for(talk: Tal
     assert talk.out == "Yes.\nYes.\n"
     assert talk.messages == ["First.", "Yes.", "Second."]
     assert "Hm." in talk.err
+
+
+def test_what_the_engine_tells_apart_stays_out_of_the_history_and_tokens_show_all_of_it(talk: Talk) -> None:
+    talk.answer = lambda request: [
+        Wrote("<|channel>thought\nHm.", tokens=2, drafted=2, accepted=1, split=Split("Hm.")),
+        Wrote("<channel|>Yes.", tokens=2, split=Split(answer="Yes.")),
+    ]
+    talk.type("First.", "/think", "/tokens", "Second.")
+    assert talk.out == "Yes.\nYes.\n"
+    assert talk.messages == ["First.", "Yes.", "Second."]
+    assert talk.err.count("Hm.") == 4  # as it comes, twice; /think; /tokens
+    assert "<|channel>" in talk.err
 
 
 def test_what_is_typed_is_kept_for_its_owner_alone(talk: Talk) -> None:

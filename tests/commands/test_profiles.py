@@ -54,6 +54,7 @@ Settings
   temperature                 0.7                   [environment]
   max_tokens                  512                   [default]
   max_model_len               16384                 [pairing qwen3-8b for l4]
+  reasoning_parser            qwen3                 [pairing qwen3-8b]
 
 Instead
 """
@@ -62,6 +63,7 @@ SERVED = """\
 As a server of vLLM's own
   vllm serve RedHatAI/Qwen3-8B-FP8-dynamic \\
     --max-model-len 16384 \\
+    --reasoning-parser qwen3 \\
     --override-generation-config '{"temperature": 0.7}' \\
     --speculative-config '{"method": "eagle3", "model": "RedHatAI/Qwen3-8B-speculator.eagle3", "num_speculative_tokens": 3}'
 """
@@ -202,6 +204,12 @@ def test_revisions_and_the_kv_cache_are_told() -> None:
 def test_on_a_processor_the_kv_cache_is_a_variable() -> None:
     words = command_for("cpu", kv_cache_gib=2.0, threads_bind="0-1")
     assert words[:4] == ["VLLM_CPU_KVCACHE_SPACE=2", "VLLM_CPU_OMP_THREADS_BIND=0-1", "vllm", "serve"]
+
+
+def test_the_reasoning_parser_of_the_pairing_is_told_and_can_be_left_out() -> None:
+    assert option(command_for("l4", target="qwen3-8b"), "--reasoning-parser") == "qwen3"
+    assert "--reasoning-parser" not in command_for("l4", target="qwen3-8b", reasoning_parser="none")
+    assert "--reasoning-parser" not in command_for("l4", target="llama-3.1-8b")
 
 
 def test_plain_decoding_has_no_speculative_config() -> None:

@@ -24,4 +24,4 @@ def test_a_setting_for_another_kind_of_machine_is_idle() -> None:
 
 
 def test_without_settings_there_is_nothing_to_tell() -> None:
-    assert settings(planned("h100", target="qwen3-1.7b", method="ngram")).findings == ()
+    assert settings(planned("h100", target="llama-3-8b", method="ngram")).findings == ()

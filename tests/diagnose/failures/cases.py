@@ -618,6 +618,13 @@ CASES = (
         frames=('File "/x/vllm/model_executor/models/medusa.py", line 250, in load_weights',),
     ),
     Case(
+        "X10",
+        "RuntimeError: DeepSeekR1ReasoningParser reasoning parser could not locate think start/end tokens in the tokenizer!",
+        "crash.reasoning-parser",
+        fix="reasoning_parser: none",
+        frames=('File "/x/vllm/reasoning/basic_parsers.py", line 64, in __init__',),
+    ),
+    Case(
         "X7",
         "ValueError: Following weights were not initialized from checkpoint: {'blocks.3.layers.0.weight', 'lm_heads.3.weight'}",
         "crash.medusa-heads",

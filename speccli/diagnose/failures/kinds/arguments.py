@@ -76,6 +76,17 @@ KINDS = (
         advise=arguments.known_method,
     ),
     Kind(
+        id="crash.reasoning-parser",
+        title="the reasoning parser does not go with the target",
+        says=(
+            "reasoning parser could not locate",
+            ("--reasoning-parser", "cannot be used with the tokenizer"),
+            "failed to tokenize reasoning strings",
+        ),
+        cause="the marks that this parser looks for are no tokens of the target, or the target writes in another format",
+        fix="`reasoning_parser: none` in a profile (SPECCLI_REASONING_PARSER=none), or the parser that vLLM documents for the target",
+    ),
+    Kind(
         id="crash.tokens-divide",
         title="k is no multiple of the MTP layers",
         says=("must be divisible by n_predict", ("num_speculative_tokens", "must be divisible")),
