@@ -160,13 +160,6 @@ class Timing(msgspec.Struct, frozen=True, gc=False):
         """Tokens after the first step, over the time they took. Counted in tokens, never in chunks."""
         return self.num_decode_tokens / self.decode_s if self.decode_s > 0 else None
 
-    @property
-    def tokens_per_s(self) -> float | None:
-        """All tokens, over the time since the start."""
-        if self.last_s is None or self.last_s <= self.started_s:
-            return None
-        return self.num_tokens / (self.last_s - self.started_s)
-
 
 class Latencies:
     """Percentiles of any number of durations, in little memory: right to within one percent."""

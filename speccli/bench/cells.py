@@ -74,6 +74,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="event"):
 
     message: str
     hint: str = ""
+    log: str | None = None
+    """What an engine that failed has left, to be explained where the failure is shown."""
 
 
 Event = Ready | Finished | Failed

@@ -17,7 +17,7 @@ import msgspec
 from speccli.bench.cells import Event, Failed, Finished, Job, Ready
 from speccli.bench.measure import measure, warm_up
 from speccli.engine import Engine, open_engine
-from speccli.errors import SpeccliError
+from speccli.errors import EngineFailed, SpeccliError
 from speccli.plan import Plan
 
 
@@ -32,7 +32,8 @@ def perform(job: Job, open_engine: Callable[[Plan], Engine]) -> Iterator[Event]:
             for cell in job.cells:
                 yield Finished(measure(engine, job.prompts, cell))
     except SpeccliError as error:
-        yield Failed(error.message, error.hint)
+        log = error.log if isinstance(error, EngineFailed) else None
+        yield Failed(error.message, error.hint, None if log is None else str(log))
 
 
 def main() -> None:

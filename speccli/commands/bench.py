@@ -20,7 +20,7 @@ from speccli.bench.report import Failure, Report
 from speccli.bench.svg import draw
 from speccli.bench.ways import PLAIN, PLAINLY, Way, asked_ways, engine_of, fair, label, offered_ways
 from speccli.colour import wants_colour
-from speccli.errors import ExitCode, SpeccliError, UsageError
+from speccli.errors import EngineFailed, ExitCode, SpeccliError, UsageError
 from speccli.plan import Plan
 from speccli.profile import Settings
 
@@ -179,9 +179,17 @@ def _run(
                     course.kept.add(entrant.label, result)
                     results.save(course.kept, course.file)
                     view.narrate(_progress(entrant.label, result, entrants, course))
-                case Failed(message, hint):
-                    view.error(f"{entrant.label}: {message}", hint)
-                    yield Failure(entrant.label, message, hint)
+                case Failed() as failed:
+                    told = _explained(failed)
+                    view.error(f"{entrant.label}: {told.message}", told.hint)
+                    yield Failure(entrant.label, told.message, told.hint)
+
+
+def _explained(failed: Failed) -> EngineFailed:
+    """With the cause that the engine's log tells, where there is one."""
+    from speccli.diagnose.failures.failed import explained
+
+    return explained(EngineFailed(failed.message, failed.hint, Path(failed.log) if failed.log else None))
 
 
 def _progress(name: str, result: CellResult, entrants: Sequence[Entrant], course: Course) -> str:

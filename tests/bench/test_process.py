@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -14,7 +15,7 @@ from speccli.bench import process
 from speccli.bench.cells import Cell, Event, Failed, Finished, Job, Ready
 from speccli.bench.child import perform
 from speccli.engine.scripted import Dies, ScriptedEngine, Wrote
-from speccli.errors import MachineError
+from speccli.errors import EngineFailed, MachineError
 from speccli.plan import Plan
 from speccli.profile import Settings
 from tests.bench.example import plan_of, prompt, results
@@ -54,6 +55,11 @@ def test_an_engine_that_does_not_start_or_dies_is_told() -> None:
     assert list(perform(job(Cell(1, 1)), missing)) == [Failed("vLLM cannot be imported", "install it")]
     dying = ScriptedEngine([[Wrote("a")], [Wrote("b")], [Wrote("c")], [Dies("out of memory")]])
     assert list(perform(job(Cell(1, 1)), lambda plan: dying))[1:] == [Failed("the engine died:\n  out of memory")]
+
+    def logged(plan: Plan) -> ScriptedEngine:
+        raise EngineFailed("the engine did not start", log=Path("/logs/engine.log"))
+
+    assert list(perform(job(Cell(1, 1)), logged)) == [Failed("the engine did not start", log="/logs/engine.log")]
 
 
 def test_what_the_process_tells_comes_as_events() -> None:

@@ -191,6 +191,23 @@ def test_a_way_that_cannot_be_had_or_does_not_start_is_a_row_and_the_others_go_o
     assert "ngram k=4" in out
 
 
+def test_an_engine_that_does_not_start_is_explained_by_its_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text("ValueError: Following weights were not initialized from checkpoint: {'token_map'}\n")
+
+    def fails(job: Job) -> Iterator[Event]:
+        yield Failed("the engine did not start", log=str(log))
+
+    asked = Asked(prompts=write(tmp_path, *TWO), methods="ngram", repeats=1, output=tmp_path / "bench.json")
+    assert bench(asked, Settings(), plan_of, View(), fails) == ExitCode.FINDINGS
+    told = capsys.readouterr().err
+    assert "the engine did not start: vLLM misses the token_map that it has read" in told
+    assert "enable_weights_track" in told
+    assert "speccli doctor explain crash.medusa-weights-track" in told
+
+
 def test_a_plain_run_that_cannot_be_is_the_users_to_mend(tmp_path: Path, machine: Machine) -> None:
     def prepare(settings: Settings) -> Plan:
         raise UsageError("no checkpoint is called 'x'")

@@ -9,7 +9,7 @@ import msgspec
 
 from speccli.diagnose import Finding
 from speccli.diagnose.failures.context import Context
-from speccli.diagnose.failures.kind import AFTERMATH, Advice, Figures, Kind, Settings
+from speccli.diagnose.failures.kind import AFTERMATH, Advice, Figures, Settings
 from speccli.diagnose.failures.kinds import KINDS
 from speccli.diagnose.failures.known import Known
 from speccli.diagnose.failures.reader import Line, read
@@ -146,8 +146,3 @@ def _quoted(line: Line) -> str:
 def _short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]} …"
-
-
-def kind_named(identity: str) -> Kind | None:
-    """The kind of that id."""
-    return next((kind for kind in KINDS if kind.id == identity), None)
