@@ -48,8 +48,8 @@ format: .venv/.installed ## format the code and bring the README's generated par
 	$(BIN)/ruff check --fix
 	$(BIN)/cog -r README.md
 
-demo: .venv/.installed ## a chat turn and a small batch with speculative decoding, on this machine
-	$(BIN)/speccli demo --method ngram
+demo: .venv/.installed ## a chat turn and a small batch with speculative decoding, and the turn again without, on this machine
+	$(BIN)/speccli demo
 
 bench-overhead: .venv/.installed ## what speccli costs beside vLLM itself
 	$(BIN)/python tests/bench/overhead.py

@@ -41,7 +41,7 @@ def test_a_batch_of_good_and_bad_lines_on_the_real_engine(
     assert "maximum context length is 1024 tokens" in records[6]["error"]["message"]
     narration = done.stderr.decode()
     assert "4 done · 2 failed" in narration
-    assert "smollm2-135m · ngram, k=4" in narration
+    assert "smollm2-135m · eagle3, k=2" in narration
     assert "INFO" not in narration
 
 

@@ -13,7 +13,7 @@ from speccli.hardware.shipped import named
 from speccli.pairing import Decision, Pairing, catalogue, resolve, source_of
 from speccli.pairing.file import checked
 from speccli.profile import Profile, Settings, document, load
-from speccli.source import FolderSource, HubSource, WheelSource
+from speccli.source import FolderSource, HubSource, ShippedSource, WheelSource
 
 MINE = """\
 about: For the tests
@@ -161,7 +161,7 @@ def test_a_gpu_from_before_ampere_stands_in_for_nothing_newer(mine: Path) -> Non
 @pytest.mark.parametrize(
     ("hardware", "target", "method"),
     [
-        ("cpu", "smollm2-135m", "ngram"),
+        ("cpu", "smollm2-135m", "eagle3"),
         ("t4", "qwen3-1.7b-bf16", "eagle3"),
         ("l4", "qwen3-8b-fp8", "eagle3"),
         ("rtx-4090", "qwen3-8b-fp8", "eagle3"),
@@ -180,9 +180,8 @@ def test_without_a_target_the_machine_has_a_default(hardware: str, target: str, 
 def test_the_embedded_default_stays_what_it_is() -> None:
     profile, pairing = paired("cpu")
     assert isinstance(pairing.target_source, WheelSource)
-    assert (pairing.num_speculative_tokens, pairing.config) == (4, {"prompt_lookup_min": 2, "prompt_lookup_max": 4})
-    assert (pairing.speculator, pairing.speculator_source) == (None, None)
-    assert pairing.reason.startswith("n-gram look-up costs no weights")
+    assert (pairing.method, pairing.num_speculative_tokens, pairing.config) == ("eagle3", 2, {})
+    assert (pairing.speculator, pairing.speculator_source) == ("eagle3", ShippedSource("heads/smollm2-135m/eagle3"))
     assert (profile.settings.temperature, profile.settings.max_tokens) == (0.0, 512)
 
 
@@ -196,7 +195,7 @@ def test_where_no_pairing_is_meant_for_the_machine_the_embedded_default_runs() -
     small = Device(name="a small one", total_bytes=4 * 2**30, compute_capability=(8, 9))
     machine = Hardware(kind="cuda", name="nvidia-a-small-one", source="detected", devices=(small,))
     _, pairing = resolve(load(Settings(), None, {}), machine)
-    assert (pairing.target, pairing.method) == ("smollm2-135m", "ngram")
+    assert (pairing.target, pairing.method) == ("smollm2-135m", "eagle3")
     assert pairing.decisions[0].source == "no pairing is meant for nvidia-a-small-one"
 
 

@@ -70,21 +70,25 @@ def _medusa(target: Target, weights: Weights, vocabulary: torch.Tensor) -> tuple
     return config, {**weights, "token_map": vocabulary}
 
 
-def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]], command: str) -> str:
+def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]]) -> str:
     """What a stranger wants to know of the head."""
-    progress, recipe = content["progress"], content["recipe"]
+    progress, recipe, vocab_size = content["progress"], content["recipe"], len(content["constants"]["vocabulary"])
+    command = (
+        f"python -m training.{method} --updates {progress['updates']} --cooldown {recipe['cooldown_updates']} "
+        f"--learning-rate {recipe['learning_rate']:g} --batch-tokens {recipe['batch_tokens']} --vocab-size {vocab_size} "
+        f"--seed {recipe['seed']}"
+    )
     figures = [line for line in curve if (line["method"], line["updates"]) == (method, progress["updates"])]
     count = sum(tensor.numel() for tensor in content["average"].values())
     rows = [_figure(line) for line in {line["split"]: line for line in figures}.values()]
     return CARD.format(
         title={"eagle3": "EAGLE-3", "medusa": "Medusa"}[method],
         parameters=f"{count / 1e6:.1f}",
-        vocabulary=f"{len(content['constants']['vocabulary']):,}",
+        vocabulary=f"{vocab_size:,}",
         tokens=f"{max((line['tokens_of_data'] for line in figures), default=0):,}",
         updates=f"{progress['updates']:,}",
         rows=f"{progress['rows']:,}",
         minutes=f"{progress['seconds'] / 60:.0f}",
-        seed=recipe["seed"],
         command=command,
         figures="\n".join(rows),
     )
@@ -104,9 +108,9 @@ A speculator for speccli's embedded default, `smollm2-135m`. {parameters} M para
 - **Data:** {tokens} tokens that SmolLM2-135M-Instruct wrote itself: the questions (sampled from the bare user header, and
   from the first words in `training/beginnings.json`) and the answers (three in five greedily, the others at temperature 0.7
   and 1). No text of anybody else, and no prompt of `profiles/prompts/`.
-- **Training:** {updates} updates over {rows} drafts, {minutes} minutes of computing. Seed {seed}. The weights are the moving
+- **Training:** {updates} updates over {rows} drafts, {minutes} minutes of computing. The weights are the moving
   average over the last updates.
-- **Command:** `{command}` (see `training/README.md`)
+- **Command:** `{command}`, with the folder of data and the checkpoint (see `training/README.md`).
 - **Licence:** Apache-2.0, as the target's.
 
 Measured in training, greedily, k = 3: agreement by position is the share of places where the draft is what the target says
@@ -129,7 +133,7 @@ def main() -> None:
     written(options.to, load(options.target or default_folder()), content)
     lines = options.curve.read_text(encoding="utf-8").splitlines() if options.curve else []
     method = method_of(content["average"])
-    text = card(content, method, [json.loads(line) for line in lines], f"python -m training.{method}")
+    text = card(content, method, [json.loads(line) for line in lines])
     (options.to / "README.md").write_text(text, encoding="utf-8")
 
 

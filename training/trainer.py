@@ -22,7 +22,7 @@ SAVE_S = 120.0
 
 @dataclass(frozen=True)
 class Recipe:
-    learning_rate: float = 5e-4
+    learning_rate: float = 1e-3
     warmup_updates: int = 50
     batch_tokens: int = 1024
     average_decay: float = 0.995

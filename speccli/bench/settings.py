@@ -13,8 +13,8 @@ from speccli import __version__
 from speccli.bench.prompts import Prompt
 from speccli.plan import Plan
 
-OF_A_WAY = ("speculative_config", "per_request_spec_decode_metrics")
-"""Engine arguments that say how to speculate."""
+OF_A_WAY = ("speculative_config", "per_request_spec_decode_metrics", "model_loader_extra_config")
+"""Engine arguments that say how to speculate, and how a speculator is loaded."""
 
 BY_CHANCE = ("VLLM_CPU_KVCACHE_SPACE",)
 """Environment that follows how much memory happens to be free."""

@@ -142,15 +142,18 @@ def test_the_model_card_tells_data_seed_and_acceptance(target_folder: Path, data
 
     trainer, _ = _trainer("eagle3", target_folder, data)
     content = {"average": trainer.average, "constants": trainer.constants}
-    content |= {"progress": {"updates": 7, "rows": 900, "seconds": 120.0}, "recipe": {"seed": 3}}
+    content |= {"progress": {"updates": 7, "rows": 900, "seconds": 120.0}}
+    content["recipe"] = {"learning_rate": 0.001, "batch_tokens": 512, "cooldown_updates": 2, "seed": 3}
     line = {
         "method": "eagle3", "updates": 7, "split": "heldout", "tokens_of_data": 1234, "by_position": [0.5, 0.25, 0.125],
         "mean_acceptance_length": 1.64,
     }  # fmt: skip
-    text = export.card(content, "eagle3", [line, {**line, "updates": 3}], "python -m training.eagle3")
+    text = export.card(content, "eagle3", [line, {**line, "updates": 3}])
     assert "| held out, of the kind it was trained on | 0.50 / 0.25 / 0.12 | 1.64 |" in text
     assert "1,234 tokens" in text
-    assert "Seed 3." in text
+    size = len(trainer.constants["vocabulary"])
+    command = f"--updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 --vocab-size {size} --seed 3"
+    assert f"python -m training.eagle3 {command}" in text
 
 
 def test_the_draft_vocabulary_is_what_is_commonest() -> None:
