@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -48,6 +49,7 @@ def tokenizer() -> Any:
 @pytest.fixture
 def parsers(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The parsers of that name, as an engine gets them for its configuration."""
+    importlib.import_module("vllm.v1.engine.llm_engine")  # else its modules would find the one below, and keep it
     monkeypatch.setattr("vllm.tokenizers.cached_tokenizer_from_config", lambda model: tokenizer)
 
     def named(name: str, model_type: str = "tiny") -> Parsers | None:
