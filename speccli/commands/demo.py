@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from speccli.plan import Plan
     from speccli.view import View
 
-QUESTION = "Why is the sky blue?"
+QUESTION = "Write a Python function that returns the largest number of a list."
 CHAT_TOKENS = 96
 """Enough for a rate to be one."""
 MAX_TOKENS = 40
