@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -79,46 +78,19 @@ def plain_engine(plan_for: PlanFor) -> Iterator[VllmEngine]:
         yield engine
 
 
-def _truncated(source: Path, folder: Path, num_layers: int) -> Path:
-    """The embedded default with its first layers only: a cheap draft that is right now and then."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    folder.mkdir()
-    for file in source.iterdir():
-        if file.suffix != ".safetensors":
-            (folder / file.name).write_bytes(file.read_bytes())
-    config = json.loads((source / "config.json").read_bytes())
-    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": num_layers, "dtype": "float32"}))
-    kept = {
-        name: tensor.to(torch.float32)
-        for name, tensor in load_file(source / "model.safetensors").items()
-        if ".layers." not in name or int(name.split(".")[2]) < num_layers
-    }
-    save_file(kept, folder / "model.safetensors", {"format": "pt"})
-    return folder
-
-
 Speculative = Callable[[str], VllmEngine]
 
 
 @pytest.fixture(scope="session")
-def speculative(plan_for: PlanFor, embedded_default: Path, session_environment: Path) -> Iterator[Speculative]:
-    """Engines that speculate, by name, started when first asked for; the one before is closed."""
+def speculative(plan_for: PlanFor) -> Iterator[Speculative]:
+    """Engines that speculate, by method, started when first asked for; the one before is closed."""
     running: dict[str, VllmEngine] = {}
 
     def engine(name: str) -> VllmEngine:
         if name not in running:
             for other in list(running):
                 running.pop(other).close()
-            settings: dict[str, object] = {"engine": {"disable_log_stats": False}}
-            if name == "truncated":
-                draft = session_environment / "truncated"
-                _truncated(embedded_default, draft, 8)
-                settings |= {"method": "draft_model", "speculator": str(draft)}
-            else:
-                settings["method"] = name
-            running[name] = VllmEngine(plan_for(**settings))
+            running[name] = VllmEngine(plan_for(method=name, engine={"disable_log_stats": False}))
         return running[name]
 
     yield engine

@@ -24,7 +24,7 @@ QUESTIONS = [
     "Name the four seasons.",
 ]
 
-CASES = {"ngram": 4, "draft_model": 3, "truncated": 3, "eagle3": 2, "medusa": 3}
+CASES = {"ngram": 4, "draft_model": 3, "eagle3": 2, "medusa": 3}
 
 
 @pytest.fixture(scope="session", params=list(CASES))

@@ -8,22 +8,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def grow(target: Path, data: Path, rounds: int) -> list[dict[str, object]]:
+def grow(target: Path, data: Path) -> list[dict[str, object]]:
     """What the curve holds after it."""
-    command = [sys.executable, "-m", "training.grow", "--data", data, "--target", target, "--rounds", rounds]
+    command = [sys.executable, "-m", "training.grow", "--data", data, "--target", target, "--rounds", 1]
     few = ["--conversations", 3, "--updates", 2, "--heldout", 2, "--processes", 1]
     subprocess.run([str(part) for part in [*command, *few]], cwd=ROOT, check=True, capture_output=True)
     return [json.loads(line) for line in (data / "curve.jsonl").read_text().splitlines()]
 
 
-def test_each_round_adds_data_training_a_measurement_and_a_head_and_is_done_once(
+def test_a_round_adds_data_training_a_measurement_and_a_head_and_is_done_once(
     target_folder: Path, tmp_path: Path
 ) -> None:
-    first = grow(target_folder, tmp_path, rounds=1)
+    first = grow(target_folder, tmp_path)
     assert [(line["split"], line["updates"]) for line in first] == [("heldout", 2), ("sample", 2)]
     head = tmp_path / "heads" / "eagle3"
     assert sorted(file.name for file in head.iterdir()) == ["README.md", "config.json", "model.safetensors"]
-    both = grow(target_folder, tmp_path, rounds=2)
-    assert both[:2] == first
-    assert [(line["split"], line["updates"]) for line in both[2:]] == [("heldout", 4), ("sample", 4)]
-    assert int(str(both[-1]["tokens_of_data"])) > int(str(first[-1]["tokens_of_data"]))
+    assert grow(target_folder, tmp_path) == first
