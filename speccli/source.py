@@ -32,6 +32,10 @@ class FolderSource(msgspec.Struct, frozen=True, tag="folder", tag_field="kind", 
 
     path: str
 
+    @property
+    def folder(self) -> Path:
+        return Path(self.path)
+
 
 class ShippedSource(msgspec.Struct, frozen=True, tag="shipped", tag_field="kind", forbid_unknown_fields=True):
     """A folder among the shipped profiles."""

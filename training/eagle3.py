@@ -85,9 +85,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--updates", type=int, default=10_000, help="how many in all, with those of earlier runs")
     parser.add_argument("--cooldown", type=int, default=0, help="updates at the end with a falling learning rate")
     parser.add_argument("--vocab-size", type=int, default=8192)
-    parser.add_argument(
-        "--words", type=int, default=2560, help="of the vocabulary in each batch; 0 for all, as for the last updates"
-    )
+    parser.add_argument("--words", type=int, default=2560, help="of the vocabulary in each batch; 0 for all")
     parser.add_argument("--answers-only", action="store_true", help="leave out what the model wrote as the user")
     parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
     parser.add_argument("--batch-tokens", type=int, default=Recipe.batch_tokens)

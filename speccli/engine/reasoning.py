@@ -20,13 +20,7 @@ class Parsers:
     def reading(self, request: Request, template: dict[str, Any]) -> Reading:
         """`template` is what the chat template is told: some models think only where it says so."""
         parser = self._parser_class(self._tokenizer, chat_template_kwargs=template, model_config=self._model_config)
-        sampling = request.sampling
-        wanted = {
-            "skip_special_tokens": sampling.skip_special_tokens,
-            "structured_outputs": sampling.structured_outputs,
-        }
-        given = {key: value for key, value in wanted.items() if value is not None}
-        asked = parser.adjust_request(self._request_class(messages=[], **given))
+        asked = parser.adjust_request(self._request_class(messages=[], **_given(request.sampling)))
         return Reading(parser, asked, self._tokenizer.get_vocab())
 
 
@@ -47,12 +41,7 @@ class Reading:
     @property
     def sampling(self) -> dict[str, Any]:
         """What the parser needs: some read the special tokens, some change the structure that was asked for."""
-        asked = self._asked
-        wanted = {
-            "skip_special_tokens": asked.skip_special_tokens,
-            "structured_outputs": asked.structured_outputs,
-        }
-        return {key: value for key, value in wanted.items() if value is not None}
+        return _given(self._asked)
 
     def split(self, completion: Any, prompt_token_ids: Sequence[int]) -> Split:
         """What this output says. Raises whatever the parser raises."""
@@ -78,3 +67,12 @@ class Reading:
         self._has_begun = True
         before, mark, after = reasoning.partition(self._start)
         return after if mark and not before.strip() else reasoning
+
+
+def _given(asked: Any) -> dict[str, Any]:
+    """What a parser may change, of our own sampling or of vLLM's request, where it says something."""
+    wanted = {
+        "skip_special_tokens": asked.skip_special_tokens,
+        "structured_outputs": asked.structured_outputs,
+    }
+    return {key: value for key, value in wanted.items() if value is not None}

@@ -191,8 +191,8 @@ class VllmEngine:
             step = flight.told(output, self._metrics(flight, output), at_s, self._gave_up)
             if step.is_last:
                 del flying[output.request_id]
-            if step.is_last and not output.finished:
-                self._abort({output.request_id: flight})
+                if not output.finished:
+                    self._abort({output.request_id: flight})
             yield step
 
     def _metrics(self, flight: Flight, output: Any) -> Any:
