@@ -89,6 +89,7 @@ class Case(msgspec.Struct, frozen=True):
             "num_speculative_tokens": self.pairing.num_speculative_tokens,
             "tensor_parallel_size": self.arguments.get("tensor_parallel_size", 1),
             "max_model_len": self.arguments["max_model_len"],
+            "reasoning_parser": self.arguments.get("reasoning_parser", ""),
         }
 
 

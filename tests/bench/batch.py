@@ -157,10 +157,11 @@ def main() -> None:
     parser.add_argument("--lines", default="1000,100000,1000000")
     parser.add_argument("--only", choices=["real", "scripted"])
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        if asked.only != "real":
+    if asked.only != "real":
+        with tempfile.TemporaryDirectory() as folder:
             scripted(Path(folder), [int(count) for count in asked.lines.split(",")])
-        if asked.only != "scripted":
+    if asked.only != "scripted":
+        with tempfile.TemporaryDirectory() as folder:
             real(Path(folder), asked.prompts)
 
 
