@@ -7,12 +7,11 @@ from pathlib import Path
 
 import torch
 
-from training import batches, eagle3_model, shards, teacher
+from training import batches, command, eagle3_model, shards, teacher
 from training.batches import Batch
-from training.conversation import ANSWER, USER
 from training.eagle3_model import Rows, Shape, Weights
-from training.target import Target, default_folder, load
-from training.trainer import Loss, Recipe, Trainer, run
+from training.target import Target
+from training.trainer import Loss, Recipe, Trainer
 
 STEP_WEIGHTS = (1.0, 0.8, 0.6)
 DEEPER_SHARE = 0.4
@@ -61,51 +60,16 @@ def chosen_tokens(entries: list[shards.Entry]) -> torch.Tensor:
     return torch.cat([each["tokens"][each["roles"] > 0] for each in read])
 
 
-def prepared(options: argparse.Namespace) -> tuple[Target, Recipe, Path]:
-    """The target, how to train, and where to save."""
-    torch.set_num_threads(options.threads)
-    recipe = Recipe(
-        learning_rate=options.learning_rate,
-        batch_tokens=options.batch_tokens,
-        seed=options.seed,
-        cooldown_updates=options.cooldown,
-    )
-    return load(options.target or default_folder()), recipe, options.to or options.checkpoint
-
-
-def resumed(options: argparse.Namespace, recipe: Recipe) -> Trainer | None:
-    there = [file for file in (options.to, options.checkpoint) if file and file.exists()]
-    return Trainer.resumed(there[0], recipe) if there else None
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, help="the folder of shards")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="begun if it is not there")
-    parser.add_argument("--to", type=Path, help="where to save, if not there: a cool-down leaves the long run as it is")
-    parser.add_argument("--updates", type=int, default=10_000, help="how many in all, with those of earlier runs")
-    parser.add_argument("--cooldown", type=int, default=0, help="updates at the end with a falling learning rate")
-    parser.add_argument("--vocab-size", type=int, default=8192)
-    parser.add_argument("--words", type=int, default=2560, help="of the vocabulary in each batch; 0 for all")
-    parser.add_argument("--answers-only", action="store_true", help="leave out what the model wrote as the user")
-    parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
-    parser.add_argument("--batch-tokens", type=int, default=Recipe.batch_tokens)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    add_options(parser)
+    command.add_options(parser)
     parser.add_argument("--intermediate", type=int, default=1536)
     options = parser.parse_args()
-    target, recipe, path = prepared(options)
-    trainer = resumed(options, recipe)
-    if trainer is None:
-        trainer = begun(target, options.data, recipe, options.vocab_size, options.intermediate)
-    roles = (ANSWER,) if options.answers_only else (USER, ANSWER)
-    loss = loss_for(target, trainer.constants["vocabulary"], roles, options.words)
-    run(trainer, loss, options.data, path, options.updates)
+
+    def begin(target: Target, recipe: Recipe) -> Trainer:
+        return begun(target, options.data, recipe, options.vocab_size, options.intermediate)
+
+    command.train(options, begin, loss_for)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,19 @@ def _medusa(target: Target, weights: Weights, vocabulary: torch.Tensor) -> tuple
     return config, {**weights, "token_map": vocabulary}
 
 
+def read(folder: Path) -> tuple[Weights, torch.Tensor]:
+    """What `written` wrote: the weights, float32, and the draft vocabulary."""
+    from safetensors.torch import load_file
+
+    tensors = load_file(folder / "model.safetensors")
+    if "token_map" in tensors:
+        vocabulary = tensors.pop("token_map")
+    else:
+        vocabulary = tensors.pop("t2d").nonzero().squeeze(-1)
+        del tensors["d2t"]
+    return {name: tensor.float() for name, tensor in tensors.items()}, vocabulary
+
+
 def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]]) -> str:
     """What a stranger wants to know of the head."""
     progress, recipe, vocab_size = content["progress"], content["recipe"], len(content["constants"]["vocabulary"])

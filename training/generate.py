@@ -162,7 +162,8 @@ def main() -> None:
     folder = options.target or default_folder()
     target, name = load(folder), Path(options.split).stem
     done = {entry.index for entry in shards.all_entries(options.data, name)}
-    plans = plans_of(options.split, range(options.part, options.conversations, options.parts), done)
+    wanted = range(options.first + options.part, options.conversations, options.parts)
+    plans = plans_of(options.split, wanted, done)
     records = generated(target, encoder(folder), plans, options.rows)
     if options.split in prompts.SEEDS:
         decode = tokenizer(folder).decode
@@ -180,6 +181,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="the folder of shards")
     parser.add_argument("--split", default="train", help="train, heldout, or a file of requests (JSONL)")
     parser.add_argument("--conversations", type=int, default=20_000, help="how many in all, with those that are there")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first; those before it are left out")
     parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
     parser.add_argument("--rows", type=int, default=128, help="conversations at a time")
     parser.add_argument("--threads", type=int, default=2)

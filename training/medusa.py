@@ -7,12 +7,11 @@ from pathlib import Path
 
 import torch
 
-from training import eagle3, medusa_model, shards, teacher
+from training import command, eagle3, medusa_model, shards, teacher
 from training.batches import Batch
-from training.conversation import ANSWER, USER
 from training.medusa_model import Weights
 from training.target import Target
-from training.trainer import Loss, Recipe, Trainer, run
+from training.trainer import Loss, Recipe, Trainer
 
 HEAD_WEIGHT = 0.8
 """Each head counts as much less than the one before."""
@@ -51,17 +50,15 @@ def begun(target: Target, data: Path, recipe: Recipe, vocab_size: int, heads: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    eagle3.add_options(parser)
+    command.add_options(parser)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--layers", type=int, default=1, help="of each head")
     options = parser.parse_args()
-    target, recipe, path = eagle3.prepared(options)
-    trainer = eagle3.resumed(options, recipe)
-    if trainer is None:
-        trainer = begun(target, options.data, recipe, options.vocab_size, options.heads, options.layers)
-    roles = (ANSWER,) if options.answers_only else (USER, ANSWER)
-    loss = loss_for(target, trainer.constants["vocabulary"], roles, options.words)
-    run(trainer, loss, options.data, path, options.updates)
+
+    def begin(target: Target, recipe: Recipe) -> Trainer:
+        return begun(target, options.data, recipe, options.vocab_size, options.heads, options.layers)
+
+    command.train(options, begin, loss_for)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The heads: their mathematics, that training can be cut off, and that what is exported fits the target."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from speccli.checkpoint.inspection import inspect_folder
 from speccli.paircheck import Pair
 from training.conversation import ANSWER, USER
 
+ROOT = Path(__file__).parents[2]
 VOCAB = 64
 
 
@@ -135,6 +138,28 @@ def test_what_is_exported_is_recognised_and_fits_the_target(
     pair = Pair(target=target, speculator=head, method=method, num_speculative_tokens=3)
     assert head.kind.method == method
     assert [fault for fault in paircheck.check(pair) if fault.severity != "info"] == []
+
+
+@pytest.mark.parametrize("method", ["eagle3", "medusa"])
+def test_training_can_begin_with_a_head_that_was_exported(
+    method: str, target_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    from training import export
+    from training.target import load
+    from training.trainer import saved
+
+    trainer, _ = _trainer(method, target_folder, data)
+    trainer.save(tmp_path / "head.pt")
+    export.written(tmp_path / "head", load(target_folder), saved(tmp_path / "head.pt"))
+    module, checkpoint = f"training.{method}", tmp_path / "next.pt"
+    command = [sys.executable, "-m", module, "--data", data, "--target", target_folder, "--head", tmp_path / "head"]
+    given = [*command, "--checkpoint", checkpoint, "--updates", 1, "--learning-rate", 0, "--threads", 1]
+    subprocess.run([str(part) for part in given], cwd=ROOT, check=True, capture_output=True)
+    content = saved(checkpoint)
+    assert content["progress"]["updates"] == 1
+    assert content["constants"]["vocabulary"].equal(trainer.constants["vocabulary"])
+    for name, tensor in content["weights"].items():
+        assert tensor.equal(trainer.weights[name].half().float()), name
 
 
 def test_the_model_card_tells_data_seed_and_acceptance(target_folder: Path, data: Path) -> None:
