@@ -30,6 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--answers-only", action="store_true", help="leave out what the model wrote as the user")
     parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
     parser.add_argument("--batch-tokens", type=int, default=Recipe.batch_tokens)
+    parser.add_argument("--bfloat16", action="store_true", help="multiply in it: faster where the processor has it")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
@@ -51,6 +52,7 @@ def _trainer(options: argparse.Namespace, target: Target, begin: Begin) -> Train
         batch_tokens=options.batch_tokens,
         seed=options.seed,
         cooldown_updates=options.cooldown,
+        bfloat16=options.bfloat16,
     )
     for file in (options.to, options.checkpoint):
         if file and file.exists():

@@ -83,13 +83,13 @@ def read(folder: Path) -> tuple[Weights, torch.Tensor]:
     return {name: tensor.float() for name, tensor in tensors.items()}, vocabulary
 
 
-def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]]) -> str:
-    """What a stranger wants to know of the head."""
+def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]], began: str = "") -> str:
+    """What a stranger wants to know of the head. `began` tells what it had learned before, if it did not begin anew."""
     progress, recipe, vocab_size = content["progress"], content["recipe"], len(content["constants"]["vocabulary"])
     command = (
         f"python -m training.{method} --updates {progress['updates']} --cooldown {recipe['cooldown_updates']} "
         f"--learning-rate {recipe['learning_rate']:g} --batch-tokens {recipe['batch_tokens']} --vocab-size {vocab_size} "
-        f"--seed {recipe['seed']}"
+        f"--seed {recipe['seed']}{' --bfloat16' if recipe['bfloat16'] else ''}"
     )
     figures = [line for line in curve if (line["method"], line["updates"]) == (method, progress["updates"])]
     count = sum(tensor.numel() for tensor in content["average"].values())
@@ -101,6 +101,7 @@ def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]]) -> s
         tokens=f"{max((line['tokens_of_data'] for line in figures), default=0):,}",
         updates=f"{progress['updates']:,}",
         rows=f"{progress['rows']:,}",
+        began=f"- **Before:** {began}\n" if began else "",
         minutes=f"{progress['seconds'] / 60:.0f}",
         command=command,
         figures="\n".join(rows),
@@ -121,7 +122,7 @@ A speculator for speccli's embedded default, `smollm2-135m`. {parameters} M para
 - **Data:** {tokens} tokens that SmolLM2-135M-Instruct wrote itself: the questions (sampled from the bare user header, and
   from the first words in `training/beginnings.json`) and the answers (three in five greedily, the others at temperature 0.7
   and 1). No text of anybody else, and no prompt of `profiles/prompts/`.
-- **Training:** {updates} updates over {rows} drafts, {minutes} minutes of computing. The weights are the moving
+{began}- **Training:** {updates} updates over {rows} drafts, {minutes} minutes of computing. The weights are the moving
   average over the last updates.
 - **Command:** `{command}`, with the folder of data and the checkpoint (see `training/README.md`).
 - **Licence:** Apache-2.0, as the target's.
@@ -140,13 +141,14 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path, required=True, help="what the trainer saved")
     parser.add_argument("--to", type=Path, required=True, help="the folder to write")
     parser.add_argument("--curve", type=Path, help="what evaluate has measured, for the model card")
+    parser.add_argument("--began", default="", help="what a head taken up with --head had learned, for the model card")
     parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
     options = parser.parse_args()
     content = trainer.saved(options.checkpoint)
     written(options.to, load(options.target or default_folder()), content)
     lines = options.curve.read_text(encoding="utf-8").splitlines() if options.curve else []
     method = method_of(content["average"])
-    text = card(content, method, [json.loads(line) for line in lines])
+    text = card(content, method, [json.loads(line) for line in lines], options.began)
     (options.to / "README.md").write_text(text, encoding="utf-8")
 
 

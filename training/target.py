@@ -137,7 +137,7 @@ def whole(target: Target, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    return F.rms_norm(x, (x.shape[-1],), weight, eps)
+    return F.rms_norm(x.float(), (x.shape[-1],), weight, eps)
 
 
 def rope_theta(config: dict[str, Any]) -> float:

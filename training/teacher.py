@@ -40,7 +40,8 @@ def lesson(batch: Batch, rows: Place, lm_head: torch.Tensor, num_words: int, gen
     teach the head to leave the others alone.
     """
     conversations, places = rows[0], rows[1] + 1
-    logits = batch.states[conversations, places, -1] @ lm_head.T
+    with torch.autocast("cpu", enabled=False):
+        logits = batch.states[conversations, places, -1] @ lm_head.T
     chances = logits.sub_(batch.log_normalisers[conversations, places, None]).exp_()
     numbers = torch.full(batch.tokens.shape, -1)
     numbers[conversations, places] = torch.arange(len(places))

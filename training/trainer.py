@@ -29,6 +29,8 @@ class Recipe:
     seed: int = 0
     cooldown_updates: int = 0
     """Over these last updates the learning rate falls to zero; 0 keeps it."""
+    bfloat16: bool = False
+    """Multiply in bfloat16; the weights and what the target says stay in float32."""
 
 
 @dataclass(slots=True)
@@ -55,7 +57,8 @@ class Trainer:
 
     def update(self, batch: Batch, loss: Loss, last: int) -> dict[str, float]:
         generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.progress.updates)
-        backward, figures = loss(self.weights, batch, generator)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.bfloat16):
+            backward, figures = loss(self.weights, batch, generator)
         backward.backward()
         torch.nn.utils.clip_grad_norm_(list(self.weights.values()), 1.0)
         self._optimizer.param_groups[0]["lr"] = self._learning_rate(last)

@@ -16,12 +16,12 @@ ROOT = Path(__file__).parents[2]
 VOCAB = 64
 
 
-def _trainer(method: str, target_folder: Path, data: Path) -> tuple[Any, Any]:
+def _trainer(method: str, target_folder: Path, data: Path, *, bfloat16: bool = False) -> tuple[Any, Any]:
     from training import eagle3, medusa
     from training.target import load
     from training.trainer import Recipe
 
-    target, recipe = load(target_folder), Recipe(batch_tokens=256, warmup_updates=2)
+    target, recipe = load(target_folder), Recipe(batch_tokens=256, warmup_updates=2, bfloat16=bfloat16)
     if method == "eagle3":
         trainer = eagle3.begun(target, data, recipe, VOCAB, 160)
         return trainer, eagle3.loss_for(target, trainer.constants["vocabulary"], (USER, ANSWER))
@@ -47,13 +47,14 @@ def test_training_that_was_cut_off_ends_where_an_uninterrupted_one_does(
         assert second.weights[name].equal(through.weights[name]), name
 
 
+@pytest.mark.parametrize("bfloat16", [False, True])
 @pytest.mark.parametrize("method", ["eagle3", "medusa"])
-def test_training_learns(method: str, target_folder: Path, data: Path) -> None:
+def test_training_learns(method: str, bfloat16: bool, target_folder: Path, data: Path) -> None:
     import torch
 
     from training import batches, shards
 
-    trainer, loss = _trainer(method, target_folder, data)
+    trainer, loss = _trainer(method, target_folder, data, bfloat16=bfloat16)
     batch = batches.load(shards.all_entries(data, "train"))
     figures = [trainer.update(batch, loss, 60) for _ in range(60)]
     assert figures[-1]["loss1"] < 0.9 * figures[0]["loss1"]
@@ -168,16 +169,25 @@ def test_the_model_card_tells_data_seed_and_acceptance(target_folder: Path, data
     trainer, _ = _trainer("eagle3", target_folder, data)
     content = {"average": trainer.average, "constants": trainer.constants}
     content |= {"progress": {"updates": 7, "rows": 900, "seconds": 120.0}}
-    content["recipe"] = {"learning_rate": 0.001, "batch_tokens": 512, "cooldown_updates": 2, "seed": 3}
+    content["recipe"] = {
+        "learning_rate": 0.001,
+        "batch_tokens": 512,
+        "cooldown_updates": 2,
+        "seed": 3,
+        "bfloat16": True,
+    }
     line = {
         "method": "eagle3", "updates": 7, "split": "heldout", "tokens_of_data": 1234, "by_position": [0.5, 0.25, 0.125],
         "mean_acceptance_length": 1.64,
     }  # fmt: skip
-    text = export.card(content, "eagle3", [line, {**line, "updates": 3}])
+    text = export.card(content, "eagle3", [line, {**line, "updates": 3}], "1,000 updates elsewhere")
+    assert "- **Before:** 1,000 updates elsewhere\n- **Training:** 7 updates" in text
     assert "| held out, of the kind it was trained on | 0.50 / 0.25 / 0.12 | 1.64 |" in text
     assert "1,234 tokens" in text
     size = len(trainer.constants["vocabulary"])
-    command = f"--updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 --vocab-size {size} --seed 3"
+    command = (
+        f"--updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 --vocab-size {size} --seed 3 --bfloat16"
+    )
     assert f"python -m training.eagle3 {command}" in text
 
 
