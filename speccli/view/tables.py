@@ -200,14 +200,18 @@ def _compared_figures(turns: Sequence[Turn]) -> dict[str, list[str]]:
     return figures
 
 
+SAMPLED = "both were sampled, so chance alone makes them differ: /set temperature 0"
+NEAR_TIE = "several tokens at once are rounded otherwise, so a near tie may fall the other way: --dtype float32 tells whether it did"
+
+
 def _difference(compared: Comparison) -> str:
     place = compared.first_difference
     if place is None:
         ends = " and then one of them ends" if len(compared.first.tokens) != len(compared.second.tokens) else ""
         return f"the same {compared.num_compared} tokens{ends}"
     one, other = (repr(turn.tokens[place].text) for turn in (compared.first, compared.second))
-    why = "; both were sampled, so chance alone makes them differ: /set temperature 0" if compared.is_sampled else ""
-    return f"the first token that differs is number {place + 1}: {one} against {other}{why}"
+    why = SAMPLED if compared.is_sampled else NEAR_TIE
+    return f"the first token that differs is number {place + 1}: {one} against {other}; {why}"
 
 
 def _side_by_side(compared: Comparison, columns: int) -> RenderableType:
