@@ -201,7 +201,7 @@ def _compared_figures(turns: Sequence[Turn]) -> dict[str, list[str]]:
 
 
 SAMPLED = "both were sampled, so chance alone makes them differ: /set temperature 0"
-NEAR_TIE = "several tokens at once are rounded otherwise, so a near tie may fall the other way: --dtype float32 tells whether it did"
+NEAR_TIE = "several tokens at once are rounded otherwise, so a near tie may fall the other way; with dtype float32 that is rare"
 
 
 def _difference(compared: Comparison) -> str:

@@ -16,7 +16,7 @@ from tests.chat.examples import PLAIN, SEA, step, turn
         (True, "both were sampled, so chance alone makes them differ: /set temperature 0"),
         (
             False,
-            "several tokens at once are rounded otherwise, so a near tie may fall the other way: --dtype float32 tells whether it did",
+            "several tokens at once are rounded otherwise, so a near tie may fall the other way; with dtype float32 that is rare",
         ),
     ],
 )
