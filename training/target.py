@@ -137,6 +137,7 @@ def whole(target: Target, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """In float32, also where a product before it was made in bfloat16."""
     return F.rms_norm(x.float(), (x.shape[-1],), weight, eps)
 
 

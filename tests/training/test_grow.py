@@ -1,18 +1,15 @@
 """Hours of work in one command, here with next to no work."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.training import programs
 
 
 def grow(target: Path, data: Path) -> list[dict[str, object]]:
     """What the curve holds after it."""
-    command = [sys.executable, "-m", "training.grow", "--data", data, "--target", target, "--rounds", 1]
-    few = ["--conversations", 3, "--updates", 2, "--heldout", 2, "--processes", 1]
-    subprocess.run([str(part) for part in [*command, *few]], cwd=ROOT, check=True, capture_output=True)
+    few = ["--rounds", 1, "--conversations", 3, "--updates", 2, "--heldout", 2, "--processes", 1]
+    programs.run("grow", "--data", data, "--target", target, *few)
     return [json.loads(line) for line in (data / "curve.jsonl").read_text().splitlines()]
 
 

@@ -1,7 +1,5 @@
 """The heads: their mathematics, that training can be cut off, and that what is exported fits the target."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,9 @@ import pytest
 from speccli import paircheck
 from speccli.checkpoint.inspection import inspect_folder
 from speccli.paircheck import Pair
+from tests.training import programs
 from training.conversation import ANSWER, USER
 
-ROOT = Path(__file__).parents[2]
 VOCAB = 64
 
 
@@ -27,6 +25,19 @@ def _trainer(method: str, target_folder: Path, data: Path, *, bfloat16: bool = F
         return trainer, eagle3.loss_for(target, trainer.constants["vocabulary"], (USER, ANSWER))
     trainer = medusa.begun(target, data, recipe, VOCAB, 3, 2)
     return trainer, medusa.loss_for(target, trainer.constants["vocabulary"], (USER, ANSWER))
+
+
+def _exported(method: str, target_folder: Path, data: Path, folder: Path) -> Any:
+    """The trainer of a head that was saved and exported to `folder`."""
+    from training import export
+    from training.target import load
+    from training.trainer import saved
+
+    trainer, _ = _trainer(method, target_folder, data)
+    checkpoint = folder.with_suffix(".pt")
+    trainer.save(checkpoint)
+    export.written(folder, load(target_folder), saved(checkpoint))
+    return trainer
 
 
 @pytest.mark.parametrize("method", ["eagle3", "medusa"])
@@ -127,13 +138,7 @@ def _as_the_engine(weights: Any, target: Any, tokens: Any, states: Any, place: i
 def test_what_is_exported_is_recognised_and_fits_the_target(
     method: str, target_folder: Path, data: Path, tmp_path: Path
 ) -> None:
-    from training import export
-    from training.target import load
-    from training.trainer import saved
-
-    trainer, _ = _trainer(method, target_folder, data)
-    trainer.save(tmp_path / "head.pt")
-    export.written(tmp_path / "head", load(target_folder), saved(tmp_path / "head.pt"))
+    _exported(method, target_folder, data, tmp_path / "head")
     head = inspect_folder(tmp_path / "head", "head")
     target = inspect_folder(target_folder, "target")
     pair = Pair(target=target, speculator=head, method=method, num_speculative_tokens=3)
@@ -145,17 +150,12 @@ def test_what_is_exported_is_recognised_and_fits_the_target(
 def test_training_can_begin_with_a_head_that_was_exported(
     method: str, target_folder: Path, data: Path, tmp_path: Path
 ) -> None:
-    from training import export
-    from training.target import load
     from training.trainer import saved
 
-    trainer, _ = _trainer(method, target_folder, data)
-    trainer.save(tmp_path / "head.pt")
-    export.written(tmp_path / "head", load(target_folder), saved(tmp_path / "head.pt"))
-    module, checkpoint = f"training.{method}", tmp_path / "next.pt"
-    command = [sys.executable, "-m", module, "--data", data, "--target", target_folder, "--head", tmp_path / "head"]
-    given = [*command, "--checkpoint", checkpoint, "--updates", 1, "--learning-rate", 0, "--threads", 1]
-    subprocess.run([str(part) for part in given], cwd=ROOT, check=True, capture_output=True)
+    head, checkpoint = tmp_path / "head", tmp_path / "next.pt"
+    trainer = _exported(method, target_folder, data, head)
+    files = ["--data", data, "--target", target_folder, "--head", head, "--checkpoint", checkpoint]
+    programs.run(method, *files, "--updates", 1, "--learning-rate", 0, "--threads", 1)
     content = saved(checkpoint)
     assert content["progress"]["updates"] == 1
     assert content["constants"]["vocabulary"].equal(trainer.constants["vocabulary"])
