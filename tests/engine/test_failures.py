@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engine
 
 
 def test_an_engine_that_cannot_start_names_the_cause_and_the_log(plan_for: PlanFor) -> None:
-    before = multiprocessing.active_children()
+    before = set(multiprocessing.active_children())
     plan = plan_for(method="none", max_model_len=1024, engine={"block_size": 7})
     with pytest.raises(EngineFailed, match="the engine did not start") as caught:
         VllmEngine(plan)
@@ -28,7 +28,7 @@ def test_an_engine_that_cannot_start_names_the_cause_and_the_log(plan_for: PlanF
     assert log is not None
     assert caught.value.hint == f"the whole log is {log}"
     assert "block" in explained(caught.value).message
-    assert multiprocessing.active_children() == before
+    assert set(multiprocessing.active_children()) <= before
 
 
 REQUEST = Request(
