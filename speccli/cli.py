@@ -301,7 +301,8 @@ def batch(
     )
     check(options)
     view = _view(quiet, verbose)
-    raise typer.Exit(run(_plan(typed, profile, view), options, view, _open_engine(view)))
+    plan = _plan(typed, profile, view, in_flight=max_in_flight or sys.maxsize)
+    raise typer.Exit(run(plan, options, view, _open_engine(view)))
 
 
 @app.command()
@@ -561,10 +562,10 @@ def _view(quiet: bool, verbose: bool) -> View:
     return View(quiet, verbose)
 
 
-def _plan(typed: Settings, profile: Path | None, view: View, command: Settings = NOTHING) -> Plan:
+def _plan(typed: Settings, profile: Path | None, view: View, command: Settings = NOTHING, in_flight: int = 1) -> Plan:
     from speccli.prepare import prepare
 
-    plan = prepare(typed, profile, view.narrate, command=command)
+    plan = prepare(typed, profile, view.narrate, command=command, in_flight=in_flight)
     view.chosen(plan)
     return plan
 

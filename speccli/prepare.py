@@ -19,9 +19,10 @@ def prepare(
     narrate: checkpoint.Narrate,
     environ: Mapping[str, str] = os.environ,
     command: profile.Settings = profile.Settings(),  # noqa: B008 - frozen
+    in_flight: int = 1,
 ) -> plan.Plan:
     """Decide everything that a run needs; only then are weights downloaded, and converted where that is needed."""
-    completed, machine, pair = choose(typed, file, environ, command)
+    completed, machine, pair = choose(typed, file, environ, command, in_flight)
     packages.require(pair.method, pair.listed)
     places = checkpoint.look(pair, narrate)
     inspected = checkpoint.inspect(pair, places, narrate)
@@ -36,9 +37,10 @@ def choose(
     file: Path | None,
     environ: Mapping[str, str] = os.environ,
     command: profile.Settings = profile.Settings(),  # noqa: B008 - frozen
+    in_flight: int = 1,
 ) -> Chosen:
     """What these settings mean on this machine, or on the one that they name. Nobody is asked for it."""
     asked = profile.load(typed, file, environ, command)
     machine = hardware.resolve(asked.settings.hardware, environ)
-    completed, pair = pairing.resolve(asked, machine)
+    completed, pair = pairing.resolve(asked, machine, in_flight)
     return completed, machine, pair

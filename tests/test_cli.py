@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from speccli import __version__
+from speccli import __version__, cli
+from speccli.engine import Engine
+from speccli.engine.scripted import ScriptedEngine, Wrote
 from speccli.errors import MEANINGS, ExitCode, SpeccliError
+from speccli.plan import Plan
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -111,3 +114,22 @@ class TestPrecedence:
         said = self.run(run_speccli, SPECCLI_TARGT="x")
         assert "did you mean" in said
         assert "target" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "method"), [((), "none"), (("--max-in-flight", "4"), "eagle3"), (("--method", "ngram"), "ngram")]
+)
+def test_a_batch_on_a_processor_speculates_where_that_is_faster(
+    options: tuple[str, ...], method: str, embedded_default: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = []
+
+    def open_engine(plan: Plan) -> Engine:
+        plans.append(plan)
+        return ScriptedEngine(lambda request: [Wrote("Paris")])
+
+    monkeypatch.setattr(cli, "_open_engine", lambda view: open_engine)
+    (tmp_path / "in.jsonl").write_text('{"prompt": "Which city is the capital of France?"}\n')
+    arguments = [str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.jsonl"), "--hardware", "cpu", *options]
+    cli.app(["batch", *arguments], standalone_mode=False)
+    assert [plan.pairing.method for plan in plans] == [method]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,53 @@ def test_the_choice_for_the_machine_says_all_of_it(mine: Path) -> None:
     assert (pairing.target, pairing.speculator, pairing.reason) == ("mine-fp8", "head", "it is small")
     assert (profile.settings.max_model_len, profile.sources["max_model_len"]) == (4096, "pairing mine for l4")
     assert (profile.settings.temperature, profile.sources["temperature"]) == (0.5, "pairing mine")
+
+
+class TestMoreRequestsThanTheChoicePaysFor:
+    """`mine` keeps two in flight on an L4 (its own `max_num_seqs`); here more than one is too many for the head."""
+
+    @pytest.fixture(autouse=True)
+    def measured(self, mine: Path) -> None:
+        mine.write_text(MINE.replace("    reason: it is small\n", "    reason: it is small\n    max_batch_size: 1\n"))
+
+    def batch(self, hardware: str = "l4", in_flight: int = 64, **typed: object) -> Pairing:
+        return resolve(load(Settings(target="mine", **typed), None, {}), named(hardware), in_flight)[1]  # type: ignore[arg-type]
+
+    def test_many_are_decoded_plainly_and_the_reason_says_how_not_to(self) -> None:
+        pairing = self.batch()
+        reason = (
+            "with more than 1 in flight it is faster here than eagle3; --method eagle3 speculates all the same"
+        )
+        assert (pairing.method, pairing.num_speculative_tokens, pairing.reason) == ("none", 0, reason)
+        assert (pairing.speculator, pairing.speculator_source, pairing.listed) == (None, None, None)
+        assert pairing.decisions[1:] == (Decision("method", "none", reason, "pairing mine for l4"),)
+
+    def test_one_at_a_time_speculates_and_tells_of_the_other(self) -> None:
+        pairing = paired(target="mine")[1]
+        assert (pairing.method, pairing.num_speculative_tokens) == ("eagle3", 3)
+        reason = "with more than 1 in flight it is faster here than eagle3"
+        assert pairing.decisions[-1] == Decision("batch", "plain decoding", reason, "pairing mine for l4")
+
+    def test_no_more_count_than_share_a_step(self) -> None:
+        assert self.batch(max_num_seqs=1).method == "eagle3"
+        assert self.batch(in_flight=1).method == "eagle3"
+
+    @pytest.mark.parametrize(
+        ("typed", "method"),
+        [
+            ({"method": "eagle3"}, "eagle3"),
+            ({"method": "ngram"}, "ngram"),
+            ({"speculator": "other"}, "eagle3"),
+            ({"num_speculative_tokens": 2}, "eagle3"),
+        ],
+    )
+    def test_who_asks_for_speculation_gets_it(self, typed: dict[str, Any], method: str) -> None:
+        pairing = self.batch(**typed)
+        assert pairing.method == method
+        assert [decision for decision in pairing.decisions if decision.what == "batch"] == []
+
+    def test_another_machines_choice_knows_nothing_of_it(self) -> None:
+        assert self.batch("h100x2").method == "dflash"
 
 
 def test_facts_join_the_variants_quantization_config(mine: Path) -> None:

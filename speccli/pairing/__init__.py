@@ -81,15 +81,19 @@ class Pairing(msgspec.Struct, frozen=True):
         return catalogue.weight_bytes_of(self.listed) if self.listed else None
 
 
-def resolve(profile: Profile, hardware: Hardware) -> tuple[Profile, Pairing]:
-    """Choose, and complete the profile with what the pairing and hardware profiles say."""
+def resolve(profile: Profile, hardware: Hardware, in_flight: int = 1) -> tuple[Profile, Pairing]:
+    """Choose, and complete the profile with what the pairing and hardware profiles say.
+
+    `in_flight`: the requests that there are at a time. At most `max_num_seqs` of them share a step.
+    """
     chosen = target.choose(profile, hardware)
     profile = profile.over(
         *chosen.layers,
         Layer(msgspec.convert(hardware.settings, Settings), f"hardware {hardware.name}"),
         Layer(DEFAULTS, "default"),
     )
-    speculated = speculation.choose(profile, chosen, hardware)
+    batch_size = min(in_flight, profile.settings.max_num_seqs or in_flight)
+    speculated = speculation.choose(profile, chosen, hardware, batch_size)
     return profile, Pairing(
         target=chosen.name,
         target_source=chosen.source,

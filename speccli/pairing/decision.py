@@ -7,7 +7,7 @@ class Decision(msgspec.Struct, frozen=True):
     """What was chosen, why, and who said so."""
 
     what: str
-    """target, method, speculator or num_speculative_tokens."""
+    """target, method, speculator, num_speculative_tokens, or batch: how many requests at once are answered."""
     value: str
     reason: str
     source: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from speccli.errors import UsageError
 from speccli.hardware import Hardware
@@ -112,6 +113,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     speculator: str
     reason: str
     """For the speculator."""
+    max_batch_size: Annotated[int, Meta(ge=1)] | None = None
+    """With more requests in flight than this, plain decoding is faster, and `batch` takes it. None: not measured."""
     is_default: bool = msgspec.field(default=False, name="default")
     """This pairing is taken on those machines where no target is named either."""
     settings: Settings = Settings()

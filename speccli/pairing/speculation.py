@@ -65,13 +65,24 @@ class _Way(msgspec.Struct, frozen=True):
     source: str
 
 
-def choose(profile: Profile, target: ChosenTarget, hardware: Hardware) -> Speculation:
+class _Many(msgspec.Struct, frozen=True):
+    """Up to how many requests at once the machine's choice pays, and what is done with more."""
+
+    max_batch_size: int
+    decision: Decision
+
+
+def choose(profile: Profile, target: ChosenTarget, hardware: Hardware, batch_size: int) -> Speculation:
     settings = profile.settings
     if settings.method == "none":
         asked_by = profile.sources["method"]
         decision = Decision("method", "none", "plain decoding was asked for", asked_by)
         return Speculation("none", 0, f"plain decoding ({asked_by})", (decision,))
     way = _way(profile, target)
+    many = _for_many(profile, target, way.speculator)
+    if many is not None and batch_size > many.max_batch_size:
+        reason = f"{many.decision.reason}; --method {way.speculator.method} speculates all the same"
+        return Speculation("none", 0, reason, (Decision("method", "none", reason, target.origin),))
     method = way.speculator.method
     if method in GPU_ONLY and hardware.kind == "cpu":
         others = ", ".join(one for one in _methods(target).split(", ") if one not in GPU_ONLY)
@@ -82,12 +93,23 @@ def choose(profile: Profile, target: ChosenTarget, hardware: Hardware) -> Specul
         method=method,
         num_speculative_tokens=int(k.value),
         reason=way.reason,
-        decisions=(*_decisions(way, source), k),
+        decisions=(*_decisions(way, source), k, *([many.decision] if many else [])),
         speculator=way.speculator.name if source is not None else None,
         source=source,
         config=way.speculator.config,
         listed=way.speculator if way.is_listed else None,
     )
+
+
+def _for_many(profile: Profile, target: ChosenTarget, speculator: Speculator) -> _Many | None:
+    """Where nobody asked for a way to speculate, and the machine's choice is the slower way for many requests."""
+    settings, choice = profile.settings, target.choice
+    asked = settings.method or settings.speculator or settings.num_speculative_tokens
+    if asked or choice is None or choice.max_batch_size is None or choice.speculator != speculator.name:
+        return None
+    most = choice.max_batch_size
+    reason = f"with more than {most} in flight it is faster here than {speculator.method}"
+    return _Many(most, Decision("batch", "plain decoding", reason, target.origin))
 
 
 def _way(profile: Profile, target: ChosenTarget) -> _Way:

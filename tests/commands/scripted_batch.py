@@ -29,7 +29,7 @@ def answer(request: Request, step_s: float) -> Answer:
 
 def main() -> None:
     step_s = float(sys.argv.pop(1))
-    cli._plan = lambda *_: example_plan(Path("/nowhere"))
+    cli._plan = lambda *_, **__: example_plan(Path("/nowhere"))
 
     def open_engine(_: Plan) -> Engine:
         return ScriptedEngine(lambda request: answer(request, step_s), max_in_flight=4)
