@@ -111,9 +111,7 @@ class TestMoreRequestsThanTheChoicePaysFor:
 
     def test_many_are_decoded_plainly_and_the_reason_says_how_not_to(self) -> None:
         pairing = self.batch()
-        reason = (
-            "with more than 1 in flight it is faster here than eagle3; --method eagle3 speculates all the same"
-        )
+        reason = "with more than 1 in flight it is faster here than eagle3; --method eagle3 speculates all the same"
         assert (pairing.method, pairing.num_speculative_tokens, pairing.reason) == ("none", 0, reason)
         assert (pairing.speculator, pairing.speculator_source, pairing.listed) == (None, None, None)
         assert pairing.decisions[1:] == (Decision("method", "none", reason, "pairing mine for l4"),)

@@ -86,10 +86,11 @@ def read(folder: Path) -> tuple[Weights, torch.Tensor]:
 def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]], began: str = "") -> str:
     """What a stranger wants to know of the head. `began` tells what it had learned before, if it did not begin anew."""
     progress, recipe, vocab_size = content["progress"], content["recipe"], len(content["constants"]["vocabulary"])
+    shape = " --heads {} --layers {}".format(*medusa_model.counts(content["average"])) if method == "medusa" else ""
     command = (
         f"python -m training.{method} --updates {progress['updates']} --cooldown {recipe['cooldown_updates']} "
         f"--learning-rate {recipe['learning_rate']:g} --batch-tokens {recipe['batch_tokens']} --vocab-size {vocab_size} "
-        f"--seed {recipe['seed']}{' --bfloat16' if recipe['bfloat16'] else ''}"
+        f"--seed {recipe['seed']}{shape}{' --bfloat16' if recipe['bfloat16'] else ''}{' --head HEAD' if began else ''}"
     )
     figures = [line for line in curve if (line["method"], line["updates"]) == (method, progress["updates"])]
     count = sum(tensor.numel() for tensor in content["average"].values())

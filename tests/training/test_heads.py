@@ -163,10 +163,13 @@ def test_training_can_begin_with_a_head_that_was_exported(
         assert tensor.equal(trainer.weights[name].half().float()), name
 
 
-def test_the_model_card_tells_data_seed_and_acceptance(target_folder: Path, data: Path) -> None:
+@pytest.mark.parametrize(("method", "shape"), [("eagle3", ""), ("medusa", " --heads 3 --layers 2")])
+def test_the_model_card_tells_data_command_and_acceptance(
+    method: str, shape: str, target_folder: Path, data: Path
+) -> None:
     from training import export
 
-    trainer, _ = _trainer("eagle3", target_folder, data)
+    trainer, _ = _trainer(method, target_folder, data)
     content = {"average": trainer.average, "constants": trainer.constants}
     content |= {"progress": {"updates": 7, "rows": 900, "seconds": 120.0}}
     content["recipe"] = {
@@ -177,18 +180,22 @@ def test_the_model_card_tells_data_seed_and_acceptance(target_folder: Path, data
         "bfloat16": True,
     }
     line = {
-        "method": "eagle3", "updates": 7, "split": "heldout", "tokens_of_data": 1234, "by_position": [0.5, 0.25, 0.125],
+        "method": method, "updates": 7, "split": "heldout", "tokens_of_data": 1234, "by_position": [0.5, 0.25, 0.125],
         "mean_acceptance_length": 1.64,
     }  # fmt: skip
-    text = export.card(content, "eagle3", [line, {**line, "updates": 3}], "1,000 updates elsewhere")
+    text = export.card(content, method, [line, {**line, "updates": 3}], "1,000 updates elsewhere")
     assert "- **Before:** 1,000 updates elsewhere\n- **Training:** 7 updates" in text
     assert "| held out, of the kind it was trained on | 0.50 / 0.25 / 0.12 | 1.64 |" in text
     assert "1,234 tokens" in text
     size = len(trainer.constants["vocabulary"])
     command = (
-        f"--updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 --vocab-size {size} --seed 3 --bfloat16"
+        f"python -m training.{method} --updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 "
+        f"--vocab-size {size} --seed 3{shape} --bfloat16 --head HEAD"
     )
-    assert f"python -m training.eagle3 {command}" in text
+    assert f"`{command}`" in text
+    anew = export.card(content, method, [line])
+    assert f"`{command.removesuffix(' --head HEAD')}`" in anew
+    assert "**Before:**" not in anew
 
 
 def test_the_draft_vocabulary_is_what_is_commonest() -> None:
