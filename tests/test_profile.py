@@ -130,6 +130,7 @@ WRONG = [
     ("xyzzy: 1\n", "line 1: unknown key `xyzzy`", f"known: {KNOWN}"),
     ("\n\ntemperature: hot\n", "line 3: `temperature` must be a number, not text", "correct the value"),
     ("max_tokens: 1.5\n", "line 1: `max_tokens` must be a whole number, not a number", "correct the value"),
+    (f"seed: {10**30}\n", "line 1: `seed` must be a whole number <= 9223372036854775807", "correct the value"),
     ("max_num_seqs: 0\n", "line 1: `max_num_seqs` must be a whole number >= 1", "correct the value"),
     ("enforce_eager: perhaps\n", "line 1: `enforce_eager` must be true or false, not text", "correct the value"),
     ("engine: [1]\n", "line 1: `engine` must be a mapping, not a list", "correct the value"),

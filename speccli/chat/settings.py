@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from speccli.errors import UsageError
-from speccli.profile import Profile, Sampling
+from speccli.profile import LARGEST, AtLeastOne, Profile, Sampling, Whole
 
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 
@@ -22,10 +22,10 @@ class Limits(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=-1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=LARGEST)] | None = None
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    seed: int | None = None
+    max_tokens: AtLeastOne | None = None
+    seed: Whole | None = None
     stop: tuple[str, ...] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None

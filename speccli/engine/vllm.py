@@ -115,6 +115,7 @@ class VllmEngine:
         except _dead() as error:
             raise self._failed() from error
         except _refusals() as error:
+            self._engine.abort_request([own_id])  # its front half may know the request already
             return _one_line(error)
         flying[own_id] = flight = Flight(request, internal_id, is_truncated, reading)
         if request.wants_token_texts:
@@ -337,11 +338,11 @@ def _dead() -> type[Exception]:
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What vLLM raises where a request, not the engine, is at fault."""
+    """What vLLM raises where a request, not the engine, is at fault: what its processes tell each other has 64-bit numbers."""
     from jinja2 import TemplateError
     from vllm.exceptions import VLLMClientError
 
-    return (VLLMClientError, TemplateError, ValueError, TypeError)
+    return (VLLMClientError, TemplateError, ValueError, TypeError, OverflowError, RecursionError)
 
 
 def _too_long() -> type[Exception]:

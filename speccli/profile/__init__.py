@@ -26,12 +26,15 @@ from speccli.profile.reasoning_parsers import ReasoningParser
 __all__ = [
     "DEFAULTS",
     "KEYS",
+    "LARGEST",
     "METHODS",
+    "AtLeastOne",
     "Layer",
     "Method",
     "Profile",
     "Sampling",
     "Settings",
+    "Whole",
     "check_engine",
     "decode",
     "load",
@@ -42,7 +45,11 @@ __all__ = [
 
 T = TypeVar("T")
 
-AtLeastOne = Annotated[int, Meta(ge=1)]
+LARGEST = 2**63 - 1
+"""What the engine's processes can tell each other."""
+
+Whole = Annotated[int, Meta(ge=-LARGEST - 1, le=LARGEST)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=LARGEST)]
 Share = Annotated[float, Meta(gt=0, le=1)]
 
 
@@ -51,14 +58,14 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     temperature: float | None = None
     top_p: float | None = None
-    top_k: int | None = None
+    top_k: Whole | None = None
     min_p: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
+    max_tokens: Whole | None = None
+    seed: Whole | None = None
     stop: str | tuple[str, ...] | None = None
     stop_token_ids: tuple[int, ...] | None = None
     include_stop_str_in_output: bool | None = None
-    min_tokens: int | None = None
+    min_tokens: Whole | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
@@ -67,7 +74,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allowed_token_ids: tuple[int, ...] | None = None
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None
-    logprobs: int | None = None
+    logprobs: Whole | None = None
     """How many of the likeliest tokens to tell at each place, beside the chosen one."""
     structured_outputs: dict[str, Any] | None = None
     """vLLM's: one of json, regex, choice, grammar, json_object, structural_tag."""
@@ -90,10 +97,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     system: str | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: Share | None = None
-    top_k: Annotated[int, Meta(ge=-1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=LARGEST)] | None = None
     """0 and -1: all tokens."""
     max_tokens: AtLeastOne | None = None
-    seed: int | None = None
+    seed: Whole | None = None
 
     max_model_len: AtLeastOne | None = None
     max_num_seqs: AtLeastOne | None = None

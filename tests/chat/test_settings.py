@@ -42,6 +42,7 @@ def test_sampling_is_set(name: str, text: str, value: object) -> None:
         ("top_p", "1.5", "top_p cannot be '1.5': expected `float` <= 1.0"),
         ("max_tokens", "0", "max_tokens cannot be '0': expected `int` >= 1"),
         ("max_tokens", "1.5", "max_tokens cannot be '1.5': expected `int | null`, got `str`"),
+        ("seed", str(2**64), f"seed cannot be '{2**64}': expected `int` <= 9223372036854775807"),
         ("vi", "perhaps", "vi cannot be 'perhaps': expected `bool`, got `str`"),
         ("reasoning", "loud", "reasoning cannot be 'loud': invalid enum value 'loud'"),
         (

@@ -57,6 +57,20 @@ def _trimmed(acceptance: Acceptance) -> tuple[int, int, int, tuple[int, ...]]:
     return acceptance.num_drafts, acceptance.num_draft_tokens, acceptance.num_accepted_tokens, per_pos
 
 
+@pytest.mark.parametrize(
+    "sampling",
+    [{"seed": 2**64}, {"structured_outputs": {"json": {"type": "integer", "maximum": 10**30}}}],
+)
+def test_a_number_that_is_too_large_for_vllms_messages_fails_that_request_alone(
+    ngram: VllmEngine, sampling: dict[str, Any]
+) -> None:
+    [refused] = ngram.generate([request(sampling=sampling)])
+    assert refused.finish_reason == "error"
+    assert "2**63" in (refused.error or "")
+    assert not ngram._engine.output_processor.request_states, "nothing of it is left"
+    assert text(answered(ngram, request()))
+
+
 @pytest.mark.parametrize("stream_interval", [1, 16])
 def test_every_token_has_its_logprobs(ngram: VllmEngine, stream_interval: int) -> None:
     steps = answered(ngram, request(sampling={"logprobs": 2}, stream_interval=stream_interval))

@@ -133,6 +133,7 @@ def test_what_goes_to_the_chat_template_and_what_comes_back() -> None:
         ('{"prompt": "a", "id": "x", "custom_id": "y"}', "stdin:1: give either `id` or `custom_id`"),
         (b'{"prompt": "\xff\xfe"}', "stdin:1: "),
         ('{"prompt": "\\ud800"}', "stdin:1: "),
+        (f'{{"prompt": "a", "seed": {2**64}}}', "stdin:1: Expected `int` <= 9223372036854775807 - at `$.seed`"),
         ('{"prompt": "a", "temperature": "hot"}', "stdin:1: Expected `float | null`, got `str`"),
         ('{"messages": [{"role": "user"}]}', "stdin:1: Object missing required field `content`"),
         ('{"messages": [{"role": "robot", "content": "a"}]}', "stdin:1: Invalid enum value 'robot'"),
