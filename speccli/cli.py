@@ -426,7 +426,7 @@ def bench(
         Path | None,
         typer.Argument(
             metavar="[PROMPTS]",
-            help='JSONL as for batch, each line with a "category" if you like; without it, prompts that come with speccli.',
+            help='JSONL: {"prompt": …} or {"messages": […]} a line, with "id", "category" and sampling if you like; without it, prompts that come with speccli.',
         ),
     ] = None,
     methods: Annotated[

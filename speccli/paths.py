@@ -21,6 +21,11 @@ def state_dir() -> Path:
     return Path(platformdirs.user_state_dir("speccli"))
 
 
+def is_there(name: str) -> bool:
+    """Whether a file or folder is called so, whatever text that is: `Path.exists` raises where it is too long for a name."""
+    return os.path.exists(name)  # noqa: PTH110 - False for what cannot be a name
+
+
 def profiles_dir() -> Path:
     """The shipped profiles: beside the package in a checkout, inside it in a wheel."""
     package = Path(__file__).parent

@@ -344,19 +344,28 @@ def test_a_typed_speculator_beats_a_method_from_the_users_file(mine: Path) -> No
     assert paired(target="mine", speculator="other")[1].method == "eagle3"
 
 
+def test_a_typed_speculator_beats_plain_decoding_from_the_users_file(mine: Path) -> None:
+    (paths.config_dir() / "config.yaml").write_text("method: none\n")
+    assert paired(target="mine")[1].method == "none"
+    assert paired(target="mine", speculator="other")[1].method == "eagle3"
+    assert paired(target="mine", speculator="other", method="none")[1].method == "none"
+
+
 # --- What cannot be meant
 
 NAMES = "eagle3, draft_model, ngram"
+ANY_TARGET = "name one that `speccli profiles list` shows, a folder, or ORG/NAME on the hub"
 
 
 @pytest.mark.parametrize(
     ("typed", "message", "hint"),
     [
         ({"target": "mein"}, "no checkpoint is called 'mein'", "did you mean `mine`?"),
+        ({"target": "m" * 300}, f"no checkpoint is called '{'m' * 300}'", ANY_TARGET),
         (
             {"target": "a/b c"},
             "no checkpoint is called 'a/b c'",
-            "name one that `speccli profiles list` shows, a folder, or ORG/NAME on the hub",
+            ANY_TARGET,
         ),
         (
             {"num_speculative_tokens": 0},

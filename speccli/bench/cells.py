@@ -8,9 +8,6 @@ from speccli.bench.prompts import Prompt
 from speccli.plan import Plan
 from speccli.stats import Acceptance
 
-POOLED = "all"
-"""The name under which the prompts of all categories are taken together."""
-
 TokenIds = tuple[int, ...]
 
 
@@ -74,6 +71,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="event"):
 
     message: str
     hint: str = ""
+    is_refusal: bool = False
+    """The engine runs, and a prompt was refused."""
     log: str | None = None
     """What an engine that failed has left, to be explained where the failure is shown."""
 

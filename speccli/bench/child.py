@@ -17,15 +17,17 @@ import msgspec
 from speccli.bench.cells import Event, Failed, Finished, Job, Ready
 from speccli.bench.measure import measure, warm_up
 from speccli.engine import Engine, open_engine
-from speccli.errors import EngineFailed, SpeccliError
+from speccli.errors import EngineFailed, SpeccliError, UsageError
 from speccli.plan import Plan
 
 
 def perform(job: Job, open_engine: Callable[[Plan], Engine]) -> Iterator[Event]:
     """Start the engine, warm it up, and measure every cell on it."""
     started = time.monotonic()
+    is_ready = False
     try:
         with open_engine(job.plan) as engine:
+            is_ready = True
             yield Ready(round(time.monotonic() - started, 1))
             for batch_size in sorted({cell.batch_size for cell in job.cells}):
                 warm_up(engine, job.prompts, batch_size)
@@ -33,7 +35,8 @@ def perform(job: Job, open_engine: Callable[[Plan], Engine]) -> Iterator[Event]:
                 yield Finished(measure(engine, job.prompts, cell))
     except SpeccliError as error:
         log = error.log if isinstance(error, EngineFailed) else None
-        yield Failed(error.message, error.hint, None if log is None else str(log))
+        is_refusal = is_ready and isinstance(error, UsageError)
+        yield Failed(error.message, error.hint, is_refusal, None if log is None else str(log))
 
 
 def main() -> None:

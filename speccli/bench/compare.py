@@ -37,8 +37,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     batch_size: int
     category: str
     num_repeats: int
+    num_requests: int
+    """In all repeats together, as everything that is counted here. A batch asks each prompt several times."""
     num_tokens: int
-    """Of the first repeat."""
     decode_tokens_per_s: Spread | None
     speedup: Spread | None = None
     """Over plain decoding: the ratio of the medians, and the least and greatest that single repeats give."""
@@ -119,7 +120,8 @@ def _row(way: str, batch_size: int, category: str, figures: Sequence[Figures], p
         batch_size=batch_size,
         category=category,
         num_repeats=len(figures),
-        num_tokens=figures[0].num_tokens,
+        num_requests=sum(one.num_requests for one in figures),
+        num_tokens=sum(one.num_tokens for one in figures),
         decode_tokens_per_s=spread(speeds),
         speedup=_speedup(speeds, against) if compared else None,
         verdict=verdict(speeds, against) if compared else None,

@@ -10,8 +10,8 @@ from contextlib import closing
 import msgspec
 
 from speccli.answer import Answer
-from speccli.bench.cells import POOLED, Cell, CellResult, Figures, Percentiles
-from speccli.bench.prompts import Prompt
+from speccli.bench.cells import Cell, CellResult, Figures, Percentiles
+from speccli.bench.prompts import POOLED, Prompt
 from speccli.engine import Engine, Request, Step
 from speccli.errors import UsageError
 from speccli.stats import total

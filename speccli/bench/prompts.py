@@ -1,4 +1,4 @@
-"""The prompts of a bench: JSONL in the form that `speccli batch` takes, with a `category`."""
+"""The prompts of a bench: JSONL with `prompt` or `messages`, and an id, a `category` and sampling where wanted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from speccli.errors import UsageError
 from speccli.profile import Sampling
 
 WITHOUT_CATEGORY = "prompts"
-RESERVED = "all"
+POOLED = "all"
 """Stands for the prompts of all categories together."""
 
 
@@ -79,7 +79,7 @@ def _prompt(line: Line, number: int, sampling: Sampling, system: str | None) -> 
     messages = line.messages or (Message("user", line.prompt or ""),)
     if not any(message.content.strip() for message in messages):
         raise ValueError("the prompt is empty")
-    if line.category in ("", RESERVED):
+    if line.category in ("", POOLED):
         raise ValueError(f"no category can be called {line.category!r}")
     if system and messages[0].role != "system":
         messages = (Message("system", system), *messages)

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from speccli.bench.cells import POOLED, Percentiles
+from speccli.bench.cells import Percentiles
 from speccli.bench.compare import Difference, Row, Spread
+from speccli.bench.prompts import POOLED
 
 SCHEMA_VERSION = 1
 
@@ -51,9 +52,11 @@ class Report(msgspec.Struct, frozen=True):
         """On what, in a line."""
         told = self.settings
         repeats = max((row.num_repeats for row in self.rows), default=0)
+        own = told["num_with_own_sampling"]
         return (
-            f"{told['num_prompts']} prompts, up to {told['max_tokens']} tokens each, temperature {told['temperature']:g}, "
-            f"median of {repeats} repeat{'' if repeats == 1 else 's'}"
+            f"{_counted(told['num_prompts'], 'prompt')}, up to {told['max_tokens']} tokens each, "
+            f"temperature {told['temperature']:g}{f' ({own} with sampling of their own)' if own else ''}, "
+            f"median of {_counted(repeats, 'repeat')}"
         )
 
     @property
@@ -75,6 +78,10 @@ class Report(msgspec.Struct, frozen=True):
 
     def pooled(self, batch_size: int) -> list[Row]:
         return [row for row in self.rows if (row.batch_size, row.category) == (batch_size, POOLED)]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def to_json(report: Report) -> bytes:

@@ -12,11 +12,14 @@ import msgspec
 
 from speccli import paths, whole
 from speccli.bench.cells import Cell, CellResult
-from speccli.errors import UsageError
+from speccli.errors import MachineError, UsageError
 
 SCHEMA_VERSION = 1
 KEPT_FILES = 20
 """Of those that were written without -o."""
+
+NAMES = {"engine.max_num_seqs": "engine.max_num_seqs (the largest of --batch-sizes)"}
+"""Of settings that follow from what was typed."""
 
 Described = Mapping[str, Any]
 """Settings by a name that a person understands. Results of different ones must not be mixed."""
@@ -64,6 +67,8 @@ def read(file: Path) -> Results:
 
 def place(output: Path | None, resume: bool, overwrite: bool) -> Path:
     """Where the results go: the named file, or one in the state folder; with `resume` the newest one there."""
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite contradict each other", "leave one of them out")
     if output is None:
         return _newest() if resume else _fresh()
     if not resume and not overwrite and output.exists():
@@ -78,7 +83,7 @@ def require_same(kept: Described, now: Described, what: str, file: Path) -> None
     kept, now = _plain(kept), _plain(now)
     different = [key for key in {**kept, **now} if kept.get(key) != now.get(key)]
     if different:
-        told = "; ".join(f"{key} was {_said(kept, key)} and is {_said(now, key)}" for key in different)
+        told = "; ".join(f"{NAMES.get(key, key)} was {_said(kept, key)} and is {_said(now, key)}" for key in different)
         raise UsageError(
             f"{file} holds results of other settings{what}: {told}",
             "give the same settings as before, or leave out --resume and name another file with -o",
@@ -108,7 +113,10 @@ def _newest() -> Path:
 
 def _fresh() -> Path:
     """A file of this moment; the oldest beyond `KEPT_FILES` are deleted."""
-    _folder().mkdir(parents=True, exist_ok=True)
+    try:
+        _folder().mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"cannot make {_folder()}: {error.strerror}", "name a file with -o") from error
     for old in sorted(_folder().glob("*.json"))[: -KEPT_FILES + 1]:
         old.unlink(missing_ok=True)
     return _folder() / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.json"

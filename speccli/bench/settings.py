@@ -32,6 +32,7 @@ def shared(plain: Plan, prompts: Sequence[Prompt]) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_tokens,
         "num_prompts": len(prompts),
+        "num_with_own_sampling": sum(prompt.request.sampling != sampling for prompt in prompts),
         "prompts_sha256": hashlib.sha256(msgspec.json.encode(prompts)).hexdigest(),
         **{f"engine.{key}": value for key, value in engine_arguments(plain).items()},
         **{f"environment.{key}": value for key, value in plain.environment.items() if key not in BY_CHANCE},

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from speccli.bench.cells import Percentiles
-from speccli.bench.compare import ENOUGH_REPEATS, START_NOISE, Row, Verdict
+from speccli.bench.compare import ENOUGH_REPEATS, START_NOISE, Row, Verdict, verdict
 from speccli.bench.report import Report
 from speccli.bench.ways import PLAIN
 from speccli.colour import paint
@@ -54,7 +54,7 @@ COLUMNS = (
     Column("", "speed-up", lambda row: _speedup(row), "<"),
     Column("accepted", "length", lambda row: _length(row)),
     Column("first", "token", lambda row: _first(row.time_to_first_token_s)),
-    Column("between tokens", "p50/p90/p99 ms", lambda row: _pauses(row.inter_token_latency_s)),
+    Column("between steps", "p50/p90/p99 ms", lambda row: _pauses(row.inter_token_latency_s)),
     Column("accepted by", "position, %", lambda row: _positions(row), "<"),
 )
 
@@ -153,13 +153,36 @@ def _conclusions(report: Report) -> Iterator[str]:
     """What a run at this batch size should use."""
     for size in report.batch_sizes:
         ways = [row for row in report.pooled(size) if row.speedup is not None]
+        unclear = [row.way for row in ways if row.verdict == "too few repeats"]
         faster = [row for row in ways if row.verdict == "faster"]
-        if faster:
-            best = max(faster, key=lambda row: row.speedup.median if row.speedup else 0.0)
-            assert best.speedup is not None
-            yield f"batch {size}: {best.way} is fastest, {best.speedup.median:.2f} times plain decoding"
-        elif ways and any(row.verdict != "too few repeats" for row in ways):
-            yield f"batch {size}: nothing is faster than plain decoding"
+        if unclear:
+            if len(unclear) < len(ways):
+                few = ", ".join(unclear)
+                yield f"batch {size}: which is fastest cannot be told: fewer than {ENOUGH_REPEATS} repeats of {few}"
+        elif faster:
+            yield f"batch {size}: {_fastest(faster)}"
+        elif ways:
+            yield f"batch {size}: nothing is measurably faster than plain decoding"
+
+
+def _fastest(faster: Sequence[Row]) -> str:
+    best = max(faster, key=_median_speedup)
+    equal = [row for row in faster if row is not best and verdict(_points(best), _points(row)) == "noise"]
+    said = f"{best.way} is fastest, {_median_speedup(best):.2f} times plain decoding"
+    if not equal:
+        return said
+    beside = ", ".join(f"{row.way} ({_median_speedup(row):.2f})" for row in equal)
+    return f"{said}; inside the noise as fast: {beside}"
+
+
+def _median_speedup(row: Row) -> float:
+    return row.speedup.median if row.speedup else 0.0
+
+
+def _points(row: Row) -> tuple[float, ...]:
+    """Of all repeats, what a verdict looks at."""
+    speed = row.decode_tokens_per_s
+    return (speed.low, speed.median, speed.high) if speed else ()
 
 
 def _legend(report: Report) -> Iterator[str]:

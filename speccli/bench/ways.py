@@ -9,8 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from speccli import paths
 from speccli.errors import UsageError
 from speccli.pairing import Pairing, catalogue
+from speccli.pairing.file import Speculator
 from speccli.plan import Plan
 from speccli.profile import METHODS, Settings, method_named
 
@@ -37,6 +39,8 @@ PLAINLY = Way(PLAIN, Settings(method="none"))
 def asked_ways(text: str) -> tuple[Way, ...]:
     """The ways in a list with commas, each [METHOD=]NAME[:K]. Plain decoding comes always, and need not be named."""
     parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise UsageError("--methods has an empty part", "write it as --methods ngram,eagle3:3")
     twice = sorted({part for part in parts if parts.count(part) > 1})
     if twice:
         raise UsageError(f"--methods names {', '.join(twice)} twice", "name each once")
@@ -50,15 +54,17 @@ def offered_ways(plain: Pairing) -> tuple[tuple[Way, ...], tuple[str, ...]]:
         return (_way(UNLISTED),), ()
     listed = [one for one in plain.entry.file.speculators if one.goes_with(plain.variant.name)]
     itself = [one.name for one in listed if one.source in (plain.target, plain.entry.name)]
-    return tuple(Way(one.name, Settings(speculator=one.name)) for one in listed if one.name not in itself), (*itself,)
+    return tuple(_as_listed(one) for one in listed if one.name not in itself), (*itself,)
 
 
 def label(pairing: Pairing) -> str:
     """A way's name once it is resolved. It names the speculator where the method alone would not tell which."""
-    if not pairing.is_speculative:
-        return PLAIN
-    parts = [pairing.method, _speculator(pairing), f"k={pairing.num_speculative_tokens}"]
-    return " ".join(part for part in parts if part)
+    return _label(pairing, _speculator(pairing))
+
+
+def full_label(pairing: Pairing) -> str:
+    """With all of the speculator's name, which tells apart those that end alike."""
+    return _label(pairing, pairing.speculator or "")
 
 
 def engine_of(way: Way, base: Settings, batch_sizes: Sequence[int]) -> Settings:
@@ -85,19 +91,36 @@ def fair(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, engine_arguments={**arguments, "speculative_config": speculative})
 
 
+def _as_listed(one: Speculator) -> Way:
+    """All of it said, so that no setting of the user's has a say in what is compared."""
+    return Way(
+        one.name,
+        Settings(method=one.method, speculator=one.name, num_speculative_tokens=one.num_speculative_tokens),
+    )
+
+
+def _label(pairing: Pairing, speculator: str) -> str:
+    if not pairing.is_speculative:
+        return PLAIN
+    return " ".join(part for part in (pairing.method, speculator, f"k={pairing.num_speculative_tokens}") if part)
+
+
 def _way(text: str) -> Way:
     found = re.fullmatch(r"(?:(?P<method>[\w-]+)=)?(?P<name>.+?)(?::(?P<k>-?\d+))?", text)
-    if found is None:
-        raise UsageError("--methods has an empty part", "write it as --methods ngram,eagle3:3")
+    assert found is not None, "no part is empty"
     method, name = found["method"], found["name"]
     k = None if found["k"] is None else int(found["k"])
+    if "none" in (method, name) or name == PLAIN:
+        if text not in (PLAIN, "none"):
+            raise UsageError(
+                f"--methods: {text!r} is plain decoding, which takes no speculator and no k", "leave it out"
+            )
+        return Way(text, PLAINLY.settings)
     if method is not None:
         return Way(text, Settings(method=method_named(method), speculator=name, num_speculative_tokens=k))
-    if name == PLAIN:
-        return Way(text, PLAINLY.settings)
     if name in METHODS:
         return Way(text, Settings(method=method_named(name), num_speculative_tokens=k))
-    if "/" in name or Path(name).exists() or name in _listed_speculators():
+    if "/" in name or paths.is_there(name) or name in _listed_speculators():
         return Way(text, Settings(speculator=name, num_speculative_tokens=k))
     raise _unknown(name)
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from speccli import jsonl
 from speccli.bench import compare, pace, process, results, table
 from speccli.bench import report as reports
 from speccli.bench import settings as described
-from speccli.bench.cells import POOLED, Cell, CellResult, Event, Failed, Finished, Job, Ready
-from speccli.bench.prompts import Prompt, load
+from speccli.bench.cells import Cell, CellResult, Event, Failed, Finished, Job, Ready
+from speccli.bench.prompts import POOLED, Prompt, load
 from speccli.bench.report import Failure, Report
 from speccli.bench.svg import draw
-from speccli.bench.ways import PLAIN, PLAINLY, Way, asked_ways, engine_of, fair, label, offered_ways
+from speccli.bench.ways import PLAIN, PLAINLY, Way, asked_ways, engine_of, fair, full_label, label, offered_ways
 from speccli.colour import wants_colour
 from speccli.errors import EngineFailed, ExitCode, SpeccliError, UsageError
 from speccli.plan import Plan
@@ -110,9 +111,13 @@ def _check(asked: Asked) -> None:
     for option, number in (("--repeats", asked.repeats), ("--limit", asked.limit)):
         if number is not None and number < 1:
             raise UsageError(f"{option} is {number}", "give 1 or more")
-    for file in (asked.csv, asked.plot):
-        if file is not None and not file.resolve().parent.is_dir():
+    named = [file for file in (asked.output, asked.csv, asked.plot) if file is not None]
+    for file in named:
+        if not file.resolve().parent.is_dir():
             raise UsageError(f"cannot write {file}: its folder does not exist", "name a file in a folder that exists")
+        if file.is_dir():
+            raise UsageError(f"cannot write {file}: it is a folder", "name a file in it")
+    jsonl.check_outputs(named, jsonl.find_inputs([str(asked.prompts)]) if asked.prompts else [])
 
 
 def _offered(plain: Plan, view: View) -> tuple[Way, ...]:
@@ -135,7 +140,7 @@ def _entrants(
             failures.append(Failure(way.text, error.message, error.hint))
             view.error(f"{way.text}: {error.message}", error.hint)
             continue
-        name = label(plan.pairing)
+        name = _name(plan, entrants)
         if name in [one.label for one in entrants]:
             view.narrate(f"{way.text} is {name}, which is measured already")
             continue
@@ -143,6 +148,15 @@ def _entrants(
             view.narrate(f"{name}: {difference}")
         entrants.append(Entrant(name, plan))
     return entrants, failures
+
+
+def _name(plan: Plan, entrants: Sequence[Entrant]) -> str:
+    """The way's label; a longer one where another speculator has the same."""
+    name = label(plan.pairing)
+    same = next((one for one in entrants if one.label == name), None)
+    if same is None or described.of_way(same.plan) == described.of_way(plan):
+        return name
+    return full_label(plan.pairing)
 
 
 def _kept(asked: Asked, file: Path, shared: results.Described, entrants: Sequence[Entrant]) -> results.Results:
@@ -179,6 +193,8 @@ def _run(
                     course.kept.add(entrant.label, result)
                     results.save(course.kept, course.file)
                     view.narrate(_progress(entrant.label, result, entrants, course))
+                case Failed(message, hint, is_refusal=True) if entrant.label == PLAIN:
+                    raise UsageError(message, hint)  # there is nothing to compare with
                 case Failed() as failed:
                     told = _explained(failed)
                     view.error(f"{entrant.label}: {told.message}", told.hint)
@@ -241,23 +257,25 @@ def _report(
 
 
 def _tell(asked: Asked, report: Report, view: View) -> None:
-    """The table, or JSON, on stdout; and the files that are asked for."""
-    if asked.csv is not None:
-        _write(asked.csv, reports.to_csv(report), view)
-    if asked.plot is not None:
-        _write(asked.plot, draw(report), view)
+    """The table, or JSON, on stdout; and the files that are asked for, where there is something to write."""
     if asked.as_json:
         sys.stdout.write(reports.to_json(report).decode() + "\n")
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    sys.stdout.write(table.text(report, width=width, colour=wants_colour(sys.stdout)))
+    elif report.rows or report.failures:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        sys.stdout.write(table.text(report, width=width, colour=wants_colour(sys.stdout)))
+    for file, made in ((asked.csv, reports.to_csv), (asked.plot, draw)):
+        if file is not None and report.rows:
+            _write(file, made(report), view)
 
 
 def _write(file: Path, content: str, view: View) -> None:
     try:
         file.write_text(content, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}", "name a file that can be written") from error
+        view.error(
+            f"cannot write {file}: {error.strerror}", "name another one: the same command with --resume writes it"
+        )
+        return
     view.narrate(f"wrote {file}")
 
 

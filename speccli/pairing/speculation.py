@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from speccli import paths
 from speccli.errors import UsageError
 from speccli.hardware import Hardware
 from speccli.pairing import catalogue
@@ -74,7 +74,7 @@ class _Many(msgspec.Struct, frozen=True):
 
 def choose(profile: Profile, target: ChosenTarget, hardware: Hardware, batch_size: int) -> Speculation:
     settings = profile.settings
-    if settings.method == "none":
+    if settings.method == "none" and (settings.speculator is None or not profile.is_stronger("speculator", "method")):
         asked_by = profile.sources["method"]
         decision = Decision("method", "none", "plain decoding was asked for", asked_by)
         return Speculation("none", 0, f"plain decoding ({asked_by})", (decision,))
@@ -146,7 +146,7 @@ def _unknown_speculator(name: str, source: str, method: Method | None, target: C
     where = "" if source == "typed" else f" ({source})"
     names = [one.name for one in target.offered]
     nearest = difflib.get_close_matches(name, names, n=1)
-    if nearest or not ("/" in name or Path(name).exists()):
+    if nearest or not ("/" in name or paths.is_there(name)):
         hint = f"did you mean `{nearest[0]}`?" if nearest else f"{target.name} has {', '.join(names) or 'none listed'}"
         return UsageError(f"no speculator is called {name!r}{where}", hint)
     if method is None:

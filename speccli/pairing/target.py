@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from speccli import paths
 from speccli.errors import UsageError
 from speccli.hardware import Hardware
 from speccli.pairing import catalogue
@@ -77,7 +78,7 @@ def source_of(reference: str) -> Source:
     if found is not None:
         return _revised(found.full_variant.source, found.revision)
     folder = Path(reference).expanduser()
-    if folder.exists():
+    if paths.is_there(str(folder)):
         return FolderSource(str(folder.resolve()))
     repo, _, revision = reference.partition("@")
     parts = repo.split("/")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from speccli.bench.cells import POOLED, Cell, CellResult, Figures, Percentiles
-from speccli.bench.prompts import Prompt
+from speccli.bench.cells import Cell, CellResult, Figures, Percentiles
+from speccli.bench.prompts import POOLED, Prompt
 from speccli.checkpoint import Checkpoint
 from speccli.engine import Message, Request
 from speccli.errors import UsageError

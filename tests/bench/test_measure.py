@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from speccli.bench.cells import POOLED, Cell, Percentiles
+from speccli.bench.cells import Cell, Percentiles
 from speccli.bench.measure import WARM_UP_TOKENS, Trace, busy_s, figures, measure, percentiles, warm_up
+from speccli.bench.prompts import POOLED
 from speccli.engine import Request, Step
 from speccli.engine.scripted import Answer, Refused, ScriptedEngine, Wrote
 from speccli.errors import UsageError

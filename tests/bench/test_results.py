@@ -10,7 +10,7 @@ from speccli import paths
 from speccli.bench import results
 from speccli.bench.cells import Cell
 from speccli.bench.results import KEPT_FILES, place, read, require_same, save
-from speccli.errors import UsageError
+from speccli.errors import MachineError, UsageError
 from tests.bench import example
 
 
@@ -44,6 +44,19 @@ def test_a_named_file_that_exists_is_neither_replaced_nor_continued_unasked(tmp_
         place(tmp_path / "no" / "bench.json", resume=False, overwrite=False)
 
 
+def test_going_on_and_beginning_anew_exclude_each_other(tmp_path: Path) -> None:
+    for output in (tmp_path / "x.json", None):
+        with pytest.raises(UsageError, match="--resume and --overwrite contradict each other"):
+            place(output, resume=True, overwrite=True)
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(MachineError, match=r"cannot make .*file/speccli/bench: Not a directory"):
+        place(None, resume=False, overwrite=False)
+
+
 def test_without_a_name_results_go_to_the_state_folder_and_the_newest_is_continued() -> None:
     with pytest.raises(UsageError, match="no bench to go on with"):
         place(None, resume=True, overwrite=False)
@@ -69,5 +82,5 @@ def test_other_settings_are_refused_and_the_difference_is_named(tmp_path: Path) 
         require_same(kept, {"dtype": "bfloat16", "stop": ("a", "b"), "seed": 7}, " of ngram", tmp_path / "x.json")
     assert caught.value.message == (
         f"{tmp_path}/x.json holds results of other settings of ngram: dtype was float32 and is bfloat16; "
-        "engine.max_num_seqs was 4 and is not set; seed was not set and is 7"
+        "engine.max_num_seqs (the largest of --batch-sizes) was 4 and is not set; seed was not set and is 7"
     )

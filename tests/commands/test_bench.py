@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from speccli.bench.cells import Cell, Event, Failed, Finished, Job
 from speccli.bench.child import perform
 from speccli.commands.bench import Asked, bench
 from speccli.engine import Request
-from speccli.engine.scripted import Answer, ScriptedEngine, Wrote
+from speccli.engine.scripted import Answer, Refused, ScriptedEngine, Wrote
 from speccli.errors import EngineFailed, ExitCode, UsageError
 from speccli.plan import Plan
 from speccli.profile import Settings
@@ -32,6 +33,8 @@ class Machine:
         self.now_s = 0.0
         self.interrupt_after: int | None = None
         self.broken: tuple[str, ...] = ()
+        self.refusing: tuple[str, ...] = ()
+        self.started: list[str] = []
 
     def __call__(self, job: Job) -> Iterator[Event]:
         method = job.plan.pairing.method
@@ -44,6 +47,7 @@ class Machine:
 
     def _engine(self, plan: Plan) -> ScriptedEngine:
         method = plan.pairing.method
+        self.started.append(method)
         if method in self.broken:
             raise EngineFailed(f"the engine did not start:\n  no package for {method}", "install it")
 
@@ -52,6 +56,8 @@ class Machine:
             return self.now_s
 
         def answer(request: Request) -> Answer:
+            if method in self.refusing:
+                return Refused("it is too long")
             if method == "none":
                 return [Wrote("a"), Wrote("b"), Wrote("c")]
             return [Wrote("a"), Wrote("bc", tokens=2, drafted=4, accepted=1)]
@@ -167,7 +173,7 @@ def test_results_of_other_settings_are_not_mixed(run: Run, machine: Machine) -> 
     machine.measured.clear()
     with pytest.raises(UsageError, match=r"dtype was float32 and is bfloat16; engine.dtype was"):
         run(Settings(dtype="bfloat16"), resume=True)
-    with pytest.raises(UsageError, match=r"engine\.max_num_seqs was 1 and is 4"):
+    with pytest.raises(UsageError, match=r"engine\.max_num_seqs \(the largest of --batch-sizes\) was 1 and is 4"):
         run(resume=True, batch_sizes="1,4")
     assert machine.measured == []
 
@@ -228,7 +234,7 @@ def test_a_file_that_cannot_be_written_is_told_before_an_engine_starts(
     run: Run, machine: Machine, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UsageError, match=r"cannot write .*folder: Is a directory"):
+    with pytest.raises(UsageError, match=r"cannot write .*folder: it is a folder"):
         run(output=tmp_path / "folder", overwrite=True)
     assert machine.measured == []
     assert [file.name for file in tmp_path.glob(".*")] == []
@@ -242,6 +248,9 @@ def test_a_file_that_cannot_be_written_is_told_before_an_engine_starts(
         ({"repeats": 0}, "--repeats is 0"),
         ({"limit": 0}, "--limit is 0"),
         ({"csv": Path("/nowhere/at/all.csv")}, "cannot write /nowhere/at/all.csv"),
+        ({"csv": Path("/")}, "cannot write /: it is a folder"),
+        ({"output": Path("x.json"), "csv": Path("./x.json")}, "x.json is named for two outputs"),
+        ({"csv": Path("x"), "plot": Path("x")}, "x is named for two outputs"),
         ({"methods": "ngrm"}, "no method and no speculator is called 'ngrm'"),
     ],
 )
@@ -253,6 +262,60 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_prepared(
 
     with pytest.raises(UsageError, match=said.replace("'", ".")):
         bench(Asked(**asked), Settings(), prepare, View(), machine)
+
+
+def test_a_prompt_that_plain_decoding_is_refused_ends_the_bench(run: Run, machine: Machine) -> None:
+    machine.refusing = ("none",)
+    with pytest.raises(UsageError, match="prompt a was refused: it is too long"):
+        run(methods="ngram,medusa")
+    assert machine.started == ["none"]
+
+
+def test_a_prompt_that_one_way_is_refused_ends_that_way(run: Run, machine: Machine) -> None:
+    machine.refusing = ("ngram",)
+    assert run(methods="ngram,medusa", repeats=1) == ExitCode.FINDINGS
+    assert [method for method, _ in machine.measured] == ["none", "medusa"]
+
+
+def test_interrupted_before_anything_is_measured_it_writes_nothing(
+    run: Run, machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "old.csv").write_text("of another run")
+    machine.interrupt_after = 0
+    assert run(csv=tmp_path / "old.csv") == ExitCode.INTERRUPTED
+    assert (tmp_path / "old.csv").read_text() == "of another run"
+    assert capsys.readouterr().out == ""
+
+
+def test_what_cannot_be_written_in_the_end_does_not_hide_the_table(
+    run: Run, machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bench.csv").symlink_to("/dev/full")
+    assert run(csv=tmp_path / "bench.csv") == ExitCode.DONE
+    captured = capsys.readouterr()
+    assert "ngram k=4 is fastest" in captured.out
+    assert f"cannot write {tmp_path}/bench.csv: No space left on device" in captured.err
+    assert "results are kept in" in captured.err
+
+
+def test_two_speculators_with_one_name_are_two_ways(
+    tmp_path: Path, machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def prepare(settings: Settings) -> Plan:
+        plan = plan_of(settings)
+        if settings.speculator is None:
+            return plan
+        arguments = {**plan.engine_arguments}
+        arguments["speculative_config"] = {**arguments["speculative_config"], "model": settings.speculator}
+        pairing = msgspec.structs.replace(plan.pairing, speculator=settings.speculator)
+        return msgspec.structs.replace(plan, pairing=pairing, engine_arguments=arguments)
+
+    asked = Asked(prompts=write(tmp_path, *TWO), methods="eagle3=./one/head:2,eagle3=./two/head:2", repeats=1)
+    assert bench(asked, Settings(), prepare, View(), machine) == ExitCode.DONE
+    assert [method for method, _ in machine.measured] == ["none", "eagle3", "eagle3"]
+    out = capsys.readouterr().out
+    assert "eagle3 head k=2 " in out
+    assert "eagle3 ./two/head k=2 " in out
 
 
 def test_a_failure_in_the_middle_keeps_what_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
