@@ -25,8 +25,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", type=Path, help="where to save, if not there: a cool-down leaves the long run as it is")
     parser.add_argument("--updates", type=int, default=10_000, help="how many in all, with those of earlier runs")
     parser.add_argument("--cooldown", type=int, default=0, help="updates at the end with a falling learning rate")
-    parser.add_argument("--vocab-size", type=int, default=8192)
-    parser.add_argument("--words", type=int, default=2560, help="of the vocabulary in each batch; 0 for all")
+    parser.add_argument("--vocab-size", type=int, default=8192, help="of a new head")
+    parser.add_argument("--words", type=int, default=Recipe.words, help="of the vocabulary in each batch; 0 for all")
     parser.add_argument("--answers-only", action="store_true", help="leave out what the model wrote as the user")
     parser.add_argument("--learning-rate", type=float, default=Recipe.learning_rate)
     parser.add_argument("--batch-tokens", type=int, default=Recipe.batch_tokens)
@@ -41,8 +41,9 @@ def train(options: argparse.Namespace, begin: Begin, loss_for: LossFor) -> None:
     torch.set_num_threads(options.threads)
     target = load(options.target or default_folder())
     trainer = _trainer(options, target, begin)
-    roles = (ANSWER,) if options.answers_only else (USER, ANSWER)
-    loss = loss_for(target, trainer.constants["vocabulary"], roles, options.words)
+    recipe = trainer.recipe
+    roles = (ANSWER,) if recipe.answers_only else (USER, ANSWER)
+    loss = loss_for(target, trainer.constants["vocabulary"], roles, recipe.words)
     run(trainer, loss, options.data, options.to or options.checkpoint, options.updates)
 
 
@@ -52,6 +53,8 @@ def _trainer(options: argparse.Namespace, target: Target, begin: Begin) -> Train
         batch_tokens=options.batch_tokens,
         seed=options.seed,
         cooldown_updates=options.cooldown,
+        words=options.words,
+        answers_only=options.answers_only,
         bfloat16=options.bfloat16,
     )
     for file in (options.to, options.checkpoint):

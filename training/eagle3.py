@@ -46,7 +46,7 @@ def chosen_rows(batch: Batch, roles: tuple[int, ...], generator: torch.Generator
 
 
 def begun(target: Target, data: Path, recipe: Recipe, vocab_size: int, intermediate: int) -> Trainer:
-    entries = shards.all_entries(data, "train")
+    entries = shards.required(data, "train")
     vocabulary = teacher.vocabulary(chosen_tokens(entries), vocab_size, len(target.lm_head))
     sample = batches.load(entries[:16])
     rms = sample.states[sample.roles > 0][:, : eagle3_model.NUM_AUX].square().mean((0, 2)).sqrt()
@@ -63,7 +63,7 @@ def chosen_tokens(entries: list[shards.Entry]) -> torch.Tensor:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     command.add_options(parser)
-    parser.add_argument("--intermediate", type=int, default=1536)
+    parser.add_argument("--intermediate", type=int, default=1536, help="of a new head")
     options = parser.parse_args()
 
     def begin(target: Target, recipe: Recipe) -> Trainer:

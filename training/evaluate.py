@@ -114,7 +114,7 @@ def main() -> None:
     weights, vocabulary = content["average"], content["constants"]["vocabulary"]
     states = drafts(target, weights, options.k)
     for split in options.splits:
-        entries = shards.all_entries(options.data, split)
+        entries = shards.required(options.data, split)
         with torch.inference_mode():
             found = evaluated(states, weights["lm_head.weight"], vocabulary, entries, options.k)
         line = _described(method_of(weights), split, content["progress"], options, found)

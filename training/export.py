@@ -86,11 +86,15 @@ def read(folder: Path) -> tuple[Weights, torch.Tensor]:
 def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]], began: str = "") -> str:
     """What a stranger wants to know of the head. `began` tells what it had learned before, if it did not begin anew."""
     progress, recipe, vocab_size = content["progress"], content["recipe"], len(content["constants"]["vocabulary"])
-    shape = " --heads {} --layers {}".format(*medusa_model.counts(content["average"])) if method == "medusa" else ""
-    command = (
-        f"python -m training.{method} --updates {progress['updates']} --cooldown {recipe['cooldown_updates']} "
-        f"--learning-rate {recipe['learning_rate']:g} --batch-tokens {recipe['batch_tokens']} --vocab-size {vocab_size} "
-        f"--seed {recipe['seed']}{shape}{' --bfloat16' if recipe['bfloat16'] else ''}{' --head HEAD' if began else ''}"
+    flags = [f"--{name.replace('_', '-')}" for name in ("answers_only", "bfloat16") if recipe[name]]
+    command = " ".join(
+        (
+            f"python -m training.{method} --updates {progress['updates']} --cooldown {recipe['cooldown_updates']}",
+            f"--learning-rate {recipe['learning_rate']:g} --batch-tokens {recipe['batch_tokens']} --words {recipe['words']}",
+            f"--seed {recipe['seed']}",
+            "--head HEAD" if began else f"--vocab-size {vocab_size} {_shape(content['average'])}",
+            *flags,
+        )
     )
     figures = [line for line in curve if (line["method"], line["updates"]) == (method, progress["updates"])]
     count = sum(tensor.numel() for tensor in content["average"].values())
@@ -107,6 +111,13 @@ def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]], bega
         command=command,
         figures="\n".join(rows),
     )
+
+
+def _shape(weights: Weights) -> str:
+    """The options that make a new head of that shape."""
+    if method_of(weights) == "eagle3":
+        return f"--intermediate {len(weights['midlayer.mlp.gate_proj.weight'])}"
+    return "--heads {} --layers {}".format(*medusa_model.counts(weights))
 
 
 def _figure(line: dict[str, Any]) -> str:
@@ -137,19 +148,24 @@ next, among those where all positions before agreed.
 """
 
 
+def _curve(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoint", type=Path, required=True, help="what the trainer saved")
     parser.add_argument("--to", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--curve", type=Path, help="what evaluate has measured, for the model card")
+    parser.add_argument("--curve", type=Path, required=True, help="what evaluate has measured, for the model card")
     parser.add_argument("--began", default="", help="what a head taken up with --head had learned, for the model card")
     parser.add_argument("--target", type=Path, help="a folder; the embedded default if not given")
     options = parser.parse_args()
     content = trainer.saved(options.checkpoint)
+    method, curve = method_of(content["average"]), _curve(options.curve)
+    if not any((line["method"], line["updates"]) == (method, content["progress"]["updates"]) for line in curve):
+        raise SystemExit(f"{options.curve} has no figures of this head: `python -m training.evaluate` measures them")
+    text = card(content, method, curve, options.began)
     written(options.to, load(options.target or default_folder()), content)
-    lines = options.curve.read_text(encoding="utf-8").splitlines() if options.curve else []
-    method = method_of(content["average"])
-    text = card(content, method, [json.loads(line) for line in lines], options.began)
     (options.to / "README.md").write_text(text, encoding="utf-8")
 
 

@@ -27,9 +27,18 @@ def main() -> None:
         _together(options, [[*wanted, "--part", str(part)] for part in range(options.processes)])
         _run(options.method, options, ["--checkpoint", str(checkpoint), "--updates", str(updates)])
         _run("evaluate", options, ["--checkpoint", str(checkpoint), "--curve", str(curve)])
-        folder = options.data / "heads" / options.method
-        exported = [*_module("export", options), "--checkpoint", str(checkpoint), "--curve", str(curve)]
-        subprocess.run([*exported, "--to", str(folder)], check=True)
+        _export(options, checkpoint, curve)
+    _export(options, checkpoint, curve)
+
+
+def _export(options: argparse.Namespace, checkpoint: Path, curve: Path) -> None:
+    """Where the head that lies there is older than what was trained."""
+    folder = options.data / "heads" / options.method
+    card = folder / "README.md"  # written last
+    if card.exists() and card.stat().st_mtime >= checkpoint.stat().st_mtime:
+        return
+    exported = [*_module("export", options), "--checkpoint", str(checkpoint), "--curve", str(curve)]
+    subprocess.run([*exported, "--to", str(folder)], check=True)
 
 
 def _measured(curve: Path, method: str) -> set[int]:

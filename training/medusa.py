@@ -43,7 +43,7 @@ def loss_for(target: Target, vocabulary: torch.Tensor, roles: tuple[int, ...], n
 
 
 def begun(target: Target, data: Path, recipe: Recipe, vocab_size: int, heads: int, layers: int) -> Trainer:
-    tokens = eagle3.chosen_tokens(shards.all_entries(data, "train"))
+    tokens = eagle3.chosen_tokens(shards.required(data, "train"))
     vocabulary = teacher.vocabulary(tokens, vocab_size, len(target.lm_head))
     return Trainer(medusa_model.initial(target, vocabulary, heads, layers), {"vocabulary": vocabulary}, recipe)
 
@@ -51,8 +51,8 @@ def begun(target: Target, data: Path, recipe: Recipe, vocab_size: int, heads: in
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     command.add_options(parser)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=1, help="of each head")
+    parser.add_argument("--heads", type=int, default=4, help="of a new speculator")
+    parser.add_argument("--layers", type=int, default=1, help="of each new head")
     options = parser.parse_args()
 
     def begin(target: Target, recipe: Recipe) -> Trainer:

@@ -67,6 +67,13 @@ def all_entries(folder: Path, split: str) -> list[Entry]:
     return [entry for file in found(folder, split) for entry in entries(file)]
 
 
+def required(folder: Path, split: str) -> list[Entry]:
+    """The conversations of a split. There has to be one."""
+    if not (some := all_entries(folder, split)):
+        raise SystemExit(f"{folder} holds no {split} shards: `python -m training.generate --data {folder}` makes them")
+    return some
+
+
 def opened(file: Path) -> Any:
     from safetensors import safe_open
 

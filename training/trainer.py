@@ -29,6 +29,10 @@ class Recipe:
     seed: int = 0
     cooldown_updates: int = 0
     """Over these last updates the learning rate falls to zero; 0 keeps it."""
+    words: int = 2560
+    """Of the draft vocabulary, those that a batch looks at; 0 for all."""
+    answers_only: bool = False
+    """Leave out what the model wrote as the user."""
     bfloat16: bool = False
     """Multiply in bfloat16; the weights and what the target says stay in float32."""
 
@@ -133,10 +137,8 @@ def run(trainer: Trainer, loss: Loss, data: Path, path: Path, last: int) -> None
 def _rest_of_pass(trainer: Trainer, data: Path) -> list[list[shards.Entry]]:
     progress = trainer.progress
     if not progress.files:
-        progress.files = [file.name for file in shards.found(data, "train")]
+        progress.files = list(dict.fromkeys(entry.file.name for entry in shards.required(data, "train")))
     entries = [entry for name in progress.files for entry in shards.entries(data / name)]
-    if not entries:
-        raise SystemExit(f"{data} holds no training shards: python -m training.generate --data {data}")
     seed = trainer.recipe.seed * 1000 + progress.pass_number
     return batches.order(entries, seed, trainer.recipe.batch_tokens)[progress.batch :]
 

@@ -13,7 +13,8 @@ from tests.bench.overhead import measured, say
 WORK = {"single": 3, "batch": 16, "tokens": 48, "repeats": 2}
 
 CHOICES: dict[str, dict[str, Any]] = {
-    "float32, eager, preload": {},
+    "as speccli chooses": {},
+    "float32": {"dtype": "float32"},
     "no preload": {"preload": False},
     "bfloat16": {"dtype": "bfloat16"},
     "threads not bound": {"threads_bind": "nobind"},

@@ -21,3 +21,6 @@ def test_a_round_adds_data_training_a_measurement_and_a_head_and_is_done_once(
     head = tmp_path / "heads" / "eagle3"
     assert sorted(file.name for file in head.iterdir()) == ["README.md", "config.json", "model.safetensors"]
     assert grow(target_folder, tmp_path) == first
+    (head / "README.md").unlink()  # as if it had been killed before the export's end
+    assert grow(target_folder, tmp_path) == first
+    assert (head / "README.md").exists()

@@ -1,5 +1,6 @@
 """The heads: their mathematics, that training can be cut off, and that what is exported fits the target."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ def test_training_can_begin_with_a_head_that_was_exported(
         assert tensor.equal(trainer.weights[name].half().float()), name
 
 
-@pytest.mark.parametrize(("method", "shape"), [("eagle3", ""), ("medusa", " --heads 3 --layers 2")])
+@pytest.mark.parametrize(("method", "shape"), [("eagle3", "--intermediate 160"), ("medusa", "--heads 3 --layers 2")])
 def test_the_model_card_tells_data_command_and_acceptance(
     method: str, shape: str, target_folder: Path, data: Path
 ) -> None:
@@ -177,6 +178,8 @@ def test_the_model_card_tells_data_command_and_acceptance(
         "batch_tokens": 512,
         "cooldown_updates": 2,
         "seed": 3,
+        "words": 0,
+        "answers_only": False,
         "bfloat16": True,
     }
     line = {
@@ -188,14 +191,35 @@ def test_the_model_card_tells_data_command_and_acceptance(
     assert "| held out, of the kind it was trained on | 0.50 / 0.25 / 0.12 | 1.64 |" in text
     assert "1,234 tokens" in text
     size = len(trainer.constants["vocabulary"])
-    command = (
-        f"python -m training.{method} --updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 "
-        f"--vocab-size {size} --seed 3{shape} --bfloat16 --head HEAD"
-    )
-    assert f"`{command}`" in text
+    command = f"python -m training.{method} --updates 7 --cooldown 2 --learning-rate 0.001 --batch-tokens 512 --words 0 --seed 3"
+    assert f"`{command} --head HEAD --bfloat16`" in text
     anew = export.card(content, method, [line])
-    assert f"`{command.removesuffix(' --head HEAD')}`" in anew
+    assert f"`{command} --vocab-size {size} {shape} --bfloat16`" in anew
     assert "**Before:**" not in anew
+
+
+@pytest.mark.parametrize("program", ["eagle3", "medusa", "evaluate"])
+def test_without_data_each_program_says_how_to_make_some(
+    program: str, target_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    checkpoint, empty = tmp_path / "head.pt", tmp_path / "empty"
+    _trainer("eagle3", target_folder, data)[0].save(checkpoint)
+    if program != "evaluate":
+        checkpoint.unlink()
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        programs.run(program, "--data", empty, "--target", target_folder, "--checkpoint", checkpoint)
+    assert f"{empty} holds no " in caught.value.stderr.decode()
+    assert "Traceback" not in caught.value.stderr.decode()
+
+
+def test_a_head_without_figures_is_not_exported(target_folder: Path, data: Path, tmp_path: Path) -> None:
+    trainer, _ = _trainer("eagle3", target_folder, data)
+    trainer.save(tmp_path / "head.pt")
+    files = ["--checkpoint", tmp_path / "head.pt", "--curve", tmp_path / "curve.jsonl", "--to", tmp_path / "head"]
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        programs.run("export", "--target", target_folder, *files)
+    assert b"has no figures of this head" in caught.value.stderr
+    assert not (tmp_path / "head").exists()
 
 
 def test_the_draft_vocabulary_is_what_is_commonest() -> None:
