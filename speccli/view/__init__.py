@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from speccli.answer import Answer
 from speccli.chat.reasoning import Part
 from speccli.chat.settings import Display
+from speccli.errors import UsageError
+from speccli.view import terminal
 from speccli.view.lines import acceptance_lines, chosen_lines, one_line, statistics_lines, status_line
-from speccli.view.terminal import silent_keyboard
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -55,6 +56,11 @@ class View:
     def out(self) -> TextIO:
         """stdout."""
         return sys.stdout if self._held is None else self._held[0]
+
+    @property
+    def terminal(self) -> TextIO | None:
+        """Where a prompt or an editor can be shown."""
+        return next((file for file in (self.out, self.console.file) if file.isatty()), None)  # type: ignore[return-value]
 
     @property
     def is_formatted(self) -> bool:
@@ -125,14 +131,14 @@ class View:
         spinner = Spinner("dots", text=_Fresh(line))
         # An engine that starts in another thread leads sys.stdout elsewhere and back: two must not do that at once.
         live = Live(spinner, console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False)
-        with silent_keyboard(), live:
+        with terminal.silent_keyboard(self._pasting), live:
             yield
 
     @contextlib.contextmanager
     def answering(self, answer: Answer, display: Display, max_model_len: int) -> Iterator[Stream]:
         """While an answer comes. What was shown stays, however it ends."""
         if not self.is_formatted or not display.markdown:
-            with silent_keyboard() if self.out.isatty() else contextlib.nullcontext():
+            with terminal.silent_keyboard(self._pasting) if self.out.isatty() else contextlib.nullcontext():
                 yield _Plain(self, display)
             self.end_of_answer()
             return
@@ -154,12 +160,20 @@ class View:
             display.reasoning,
             colours is not None,
         )
-        with silent_keyboard():
+        with terminal.silent_keyboard(self._pasting):
             live.start()
             try:
                 yield live
             finally:
                 live.finish()
+
+    def edited(self, text: str) -> str:
+        """The text as the user's editor leaves it; as it was, where there is none, which is said."""
+        try:
+            return terminal.edit(text, self.terminal)
+        except UsageError as error:
+            self.error(error.message, error.hint)
+            return text
 
     def text(self, text: str) -> None:
         """Stream a piece of an answer as it is."""
@@ -176,6 +190,11 @@ class View:
         """The lines under an answer."""
         for line in statistics_lines(answer):
             self.narrate(line)
+
+    @property
+    def _pasting(self) -> TextIO | None:
+        """The terminal of a conversation; elsewhere keys typed meanwhile go to a shell, which asks for marks itself."""
+        return None if self._held is None else self.terminal
 
     def _print(self, line: str, style: str = "") -> None:
         """On a terminal broken between words; in a file one line stays one line."""

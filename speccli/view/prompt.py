@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.application import Application, get_app, run_in_terminal
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_completions, has_selection
+from prompt_toolkit.filters import (
+    Condition,
+    emacs_mode,
+    has_completions,
+    has_selection,
+    is_searching,
+    vi_navigation_mode,
+)
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -96,6 +104,7 @@ class Prompt:
         targets: Callable[[], Iterable[str]],
         below: Callable[[], str],
         has_news: Callable[[], bool],
+        edit: Callable[[str], str],
         terminal: Output | None = None,
         keyboard: Input | None = None,
     ) -> None:
@@ -108,14 +117,13 @@ class Prompt:
             completer=CommandCompleter(targets),
             complete_while_typing=Condition(lambda: self._session.default_buffer.text.startswith("/")),
             complete_in_thread=True,
-            key_bindings=_keys(),
+            key_bindings=_keys(edit),
             multiline=True,
             prompt_continuation=_continuation,
             bottom_toolbar=lambda: [("class:bottom-toolbar", below())],
             style=STYLE,
             color_depth=ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None,
-            enable_open_in_editor=True,
-            tempfile_suffix=".md",
+            enable_suspend=True,
             cursor=ModalCursorShapeConfig(),
             reserve_space_for_menu=6,
             output=terminal,
@@ -159,11 +167,11 @@ def _continuation(width: int, _: int, is_soft_wrap: int) -> StyleAndTextTuples:
     return [("class:continuation", " " * width if is_soft_wrap else ".".ljust(width))]
 
 
-def _keys() -> KeyBindings:
+def _keys(edit: Callable[[str], str]) -> KeyBindings:
     """Enter sends, or begins a new line inside \"\"\"; Alt-Enter always begins one."""
     keys = KeyBindings()
 
-    @keys.add("enter", filter=~has_completions | Condition(_nothing_chosen))
+    @keys.add("enter", filter=~is_searching & (~has_completions | Condition(_nothing_chosen)))
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if is_open(buffer.text):
@@ -175,22 +183,30 @@ def _keys() -> KeyBindings:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.complete_state = None
 
-    @keys.add("escape", "enter")
+    @keys.add("escape", "enter", filter=emacs_mode)
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.newline(copy_margin=False)
 
-    @keys.add("c-c")
+    @keys.add("c-c", filter=~is_searching)
     def _(event: KeyPressEvent) -> None:
         if event.current_buffer.text:
             event.current_buffer.reset()
         else:
             event.app.exit(exception=KeyboardInterrupt(), style="class:aborting")
 
-    @keys.add("c-g", filter=~has_selection)
+    @keys.add("c-g", filter=~has_selection & ~is_searching)
+    @keys.add("c-x", "c-e", filter=emacs_mode & ~has_selection)
+    @keys.add("v", filter=vi_navigation_mode)
     def _(event: KeyPressEvent) -> None:
-        event.current_buffer.open_in_editor()
+        event.app.create_background_task(_edited(event.current_buffer, edit))
 
     return keys
+
+
+async def _edited(buffer: Buffer, edit: Callable[[str], str]) -> None:
+    """Let the editor have the terminal, and take what it leaves."""
+    text = await run_in_terminal(lambda: edit(buffer.text), in_executor=True)
+    buffer.document = Document(text, len(text))
 
 
 def _nothing_chosen() -> bool:

@@ -22,10 +22,20 @@ MAX_OSC52_BYTES = 74_994
 CLIPBOARD_PROGRAMS = (("wl-copy",), ("xclip", "-selection", "clipboard"), ("xsel", "-ib"), ("pbcopy",), ("clip.exe",))
 """The first needs Wayland, the next two X11."""
 
+CLIPBOARD_PATIENCE_S = 5.0
+"""Some wait for ever where no clipboard answers."""
+
+
+BRACKETED, NOT_BRACKETED = "\x1b[?2004h", "\x1b[?2004l"
+"""Terminals that know them mark where what is pasted begins and ends."""
+
 
 @contextlib.contextmanager
-def silent_keyboard() -> Iterator[None]:
-    """Keys typed meanwhile are not shown; they wait for the next prompt. Ctrl-C still interrupts."""
+def silent_keyboard(pasting: TextIO | None = None) -> Iterator[None]:
+    """Keys typed meanwhile are not shown; they wait for the next prompt. Ctrl-C still interrupts.
+
+    `pasting` is the terminal where that prompt will be: several lines pasted meanwhile stay one message.
+    """
     try:
         import termios
 
@@ -37,9 +47,11 @@ def silent_keyboard() -> Iterator[None]:
     silent = list(before)
     silent[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(descriptor, termios.TCSANOW, silent)
+    _tell(pasting, BRACKETED)
     try:
         yield
     finally:
+        _tell(pasting, NOT_BRACKETED)
         termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
@@ -62,19 +74,31 @@ def copy(text: str, terminal: TextIO) -> str:
     return "the terminal (OSC 52)"
 
 
-def edit(text: str) -> str:
-    """Let the user change the text in $VISUAL or $EDITOR."""
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or _known_editor())
+def edit(text: str, terminal: TextIO | None = None) -> str:
+    """Let the user change the text in $VISUAL or $EDITOR, which is shown on the terminal."""
+    command = _editor()
     with tempfile.TemporaryDirectory(prefix="speccli-") as folder:
         file = Path(folder) / "message.md"
         file.write_text(text, encoding="utf-8")
         try:
-            code = subprocess.run([*command, str(file)], check=False).returncode
+            code = subprocess.run([*command, str(file)], stdout=terminal, stderr=terminal, check=False).returncode
         except OSError as error:
             raise UsageError(f"cannot run the editor {command[0]}: {error.strerror}", "set $EDITOR") from error
         if code:
             raise UsageError(f"the editor {command[0]} ended with {code}", "nothing was changed")
-        return file.read_text(encoding="utf-8").strip()
+        try:
+            return file.read_text(encoding="utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise UsageError(f"the editor {command[0]} left no UTF-8 text", "nothing was changed") from error
+
+
+def _editor() -> list[str]:
+    """The command that edits a file."""
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        return shlex.split(wanted) or [_known_editor()]
+    except ValueError as error:
+        raise UsageError(f"the editor {wanted} is no command: {error}", "set $EDITOR") from error
 
 
 def _known_editor() -> str:
@@ -94,5 +118,16 @@ def _can_run(program: str) -> bool:
 
 def _ran(command: tuple[str, ...], text: str) -> bool:
     quiet = subprocess.DEVNULL
-    done = subprocess.run(command, input=text.encode(), stdout=quiet, stderr=quiet, timeout=5, check=False)
+    try:
+        done = subprocess.run(
+            command, input=text.encode(), stdout=quiet, stderr=quiet, timeout=CLIPBOARD_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
     return done.returncode == 0
+
+
+def _tell(terminal: TextIO | None, sequence: str) -> None:
+    if terminal is not None:
+        terminal.write(sequence)
+        terminal.flush()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
-from speccli.view.prompt import CommandCompleter
+from speccli.view.prompt import CommandCompleter, Prompt
 
 COMPLETER = CommandCompleter(lambda: ["qwen3-8b", "smollm2-135m"])
 
@@ -51,3 +54,42 @@ def test_every_command_is_offered_with_what_it_does() -> None:
 def test_file_names(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     assert completed(f"/file {tmp_path}/no") == [f"/file {tmp_path}/notes.txt"]
+
+
+def typed(keys: str, vi: bool = False) -> list[str]:
+    """The messages that come of these keys, where the editor writes in capitals."""
+    with create_pipe_input() as keyboard:
+        prompt = Prompt(None, lambda: [], lambda: "", lambda: False, str.upper, DummyOutput(), keyboard)
+        keyboard.send_text(keys)
+        messages = []
+        while True:
+            try:
+                messages.append(prompt.read(vi))
+            except EOFError:
+                return messages
+
+
+CTRL_D, CTRL_R, ESCAPE = "\x04", "\x12", "\x1b"
+
+
+@pytest.mark.parametrize(("keys", "vi"), [("\x07", False), ("\x18\x05", False), ("\x07", True), (f"{ESCAPE}v", True)])
+def test_the_editor_changes_what_was_typed(keys: str, vi: bool) -> None:
+    with create_pipe_input() as keyboard:
+        prompt = Prompt(None, lambda: [], lambda: "", lambda: False, lambda text: f"{text}!", DummyOutput(), keyboard)
+        threading.Timer(0.7, lambda: keyboard.send_text("\r")).start()
+        keyboard.send_text(f"hello{keys}")
+        assert prompt.read(vi) == "hello!"
+
+
+def test_escape_and_enter_send_in_vi_mode_and_begin_a_line_elsewhere() -> None:
+    assert typed(f"one{ESCAPE}\r{CTRL_D}", vi=True) == ["one"]
+    assert typed(f"one{ESCAPE}\rtwo\r{CTRL_D}") == ["one\ntwo"]
+
+
+def test_what_was_typed_before_is_found() -> None:
+    with create_pipe_input() as keyboard:
+        prompt = Prompt(None, lambda: [], lambda: "", lambda: False, str.upper, DummyOutput(), keyboard)
+        keyboard.send_text("first\rsecond\r")
+        assert [prompt.read(), prompt.read()] == ["first", "second"]
+        threading.Timer(0.3, lambda: keyboard.send_text(f"{CTRL_R}fir\r\r")).start()  # when the history is there
+        assert prompt.read() == "first"

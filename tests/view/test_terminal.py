@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
 from speccli.errors import UsageError
-from speccli.view.terminal import copy, edit
+from speccli.view import terminal as view_terminal
+from speccli.view.terminal import BRACKETED, NOT_BRACKETED, copy, edit, silent_keyboard
 from tests.view.screen import Screen
 
 
@@ -55,9 +57,14 @@ def test_a_clipboard_program_is_preferred(bare: Path, monkeypatch: pytest.Monkey
     assert (bare / "copied").read_text() == "naïve"
 
 
-def test_a_clipboard_program_that_fails_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nexec /bin/sleep 60\n", "no program\n"])
+def test_a_clipboard_program_that_fails_or_hangs_is_passed_over(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
-    program(bare / "xclip", "exit 1")
+    monkeypatch.setattr(view_terminal, "CLIPBOARD_PATIENCE_S", 0.3)
+    (bare / "xclip").write_text(script)
+    (bare / "xclip").chmod(0o755)
     assert copy("a", Terminal()) == "the terminal (OSC 52)"
 
 
@@ -83,9 +90,38 @@ def test_the_editor_changes_the_text(bare: Path, monkeypatch: pytest.MonkeyPatch
         ("nowhere", "cannot run the editor nowhere"),
         ("/bin/false", "the editor /bin/false ended with 1"),
         ("", "there is no editor"),
+        (" ", "there is no editor"),
+        ("'vim", "the editor 'vim is no command: No closing quotation"),
     ],
 )
 def test_an_editor_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch, editor: str, message: str) -> None:
     monkeypatch.setenv("EDITOR", editor)
     with pytest.raises(UsageError, match=message):
         edit("text")
+
+
+def test_the_editor_is_shown_on_the_terminal_wherever_stdout_leads(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(bare / "editor", "echo drawn; echo warned >&2")
+    monkeypatch.setenv("EDITOR", str(bare / "editor"))
+    with (bare / "screen").open("w") as screen:
+        edit("text", screen)
+    assert (bare / "screen").read_text() == "drawn\nwarned\n"
+
+
+def test_what_an_editor_leaves_must_be_text(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(bare / "editor", r"printf '\377' > $1")
+    monkeypatch.setenv("EDITOR", str(bare / "editor"))
+    with pytest.raises(UsageError, match="left no UTF-8 text"):
+        edit("text")
+
+
+def test_what_is_pasted_while_keys_are_silent_stays_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyboard, terminal = os.openpty()
+    told = io.StringIO()
+    with os.fdopen(keyboard), os.fdopen(terminal) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        with silent_keyboard(told):
+            assert told.getvalue() == BRACKETED
+        assert told.getvalue() == BRACKETED + NOT_BRACKETED
+        with silent_keyboard():
+            pass

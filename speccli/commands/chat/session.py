@@ -268,10 +268,8 @@ class Session:
             from speccli.view.prompt import Prompt, real_terminal
 
             history = paths.state_dir() / "chat-history" if self._options.keeps_history else None
-            terminal = next((file for file in (self.view.out, self.view.console.file) if file.isatty()), None)
-            self._prompt = Prompt(
-                history, names, self._below, self._has_news, None if terminal is None else real_terminal(terminal)
-            )
+            terminal = None if self.view.terminal is None else real_terminal(self.view.terminal)
+            self._prompt = Prompt(history, names, self._below, self._has_news, self.view.edited, terminal)
         return self._prompt
 
     def _below(self) -> str:
