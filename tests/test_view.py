@@ -4,6 +4,7 @@ import io
 import sys
 
 import pytest
+from rich.text import Text
 
 from speccli.answer import Answer
 from speccli.chat.reasoning import Part
@@ -99,6 +100,61 @@ def test_answers_to_a_file_are_not_formatted(capsys: pytest.CaptureFixture[str])
     with View().answering(answered(), Display(), 8192) as stream:
         stream.show([Part("answer", "**bold**")])
     assert capsys.readouterr() == ("**bold**\n", "")
+
+
+def narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """A terminal of 30 columns, for all that is said."""
+    screen = Screen()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "30")
+    return screen
+
+
+def test_errors_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = narrow_terminal(monkeypatch)
+    View().error("no method is called 'dflsh' and none is near", "did you mean `dflash` or another one?")
+    assert [line.rstrip() for line in narrow.getvalue().splitlines()] == [
+        "error: no method is called",
+        "'dflsh' and none is near",
+        "hint: did you mean `dflash` or",
+        "another one?",
+    ]
+
+
+HOSTILE = "so \x1b[2J and \x1b]0;title"
+
+
+def test_a_terminal_is_shown_control_characters_and_does_not_obey_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = narrow_terminal(monkeypatch)
+    view = View()
+    view.error(HOSTILE, HOSTILE)
+    view.say(HOSTILE)
+    view.heading(HOSTILE)
+    view.show(Text(HOSTILE))
+    for raw in (False, True):
+        parts = [Part("reasoning", HOSTILE), Part("answer", HOSTILE)]
+        with View(raw=raw).answering(answered(), Display(), 8192) as stream:
+            stream.show(parts)
+    assert narrow.getvalue().count("so ␛[2J and ␛]0;title") == 9
+    assert "\x1b[2J" not in narrow.getvalue()
+    assert "\x1b]" not in narrow.getvalue()
+
+
+def test_a_file_is_given_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    view = View()
+    view.say(HOSTILE)
+    with view.answering(answered(), Display(), 8192) as stream:
+        stream.show([Part("answer", HOSTILE)])
+    assert capsys.readouterr() == (f"{HOSTILE}\n", f"{HOSTILE}\n")
+
+
+def test_what_is_said_is_neither_markup_nor_a_name_of_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    View().say("Use :smile: and [bold]x[/bold].")
+    View().show("Use :smile: and [bold]x[/bold].")
+    assert capsys.readouterr().err == "Use :smile: and [bold]x[/bold].\n" * 2
 
 
 def test_waiting_leaves_stdout_and_stderr_where_they_lead(monkeypatch: pytest.MonkeyPatch) -> None:

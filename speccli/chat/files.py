@@ -81,8 +81,8 @@ def with_file(file: Path, text: str) -> str:
 
 def to_markdown(conversation: Conversation) -> str:
     """A conversation to read; what ran and how fast stands under each answer."""
-    parts = [f"> {line}".rstrip() for line in (conversation.system or "").splitlines()]
-    blocks = ["\n".join(parts)] if parts else []
+    quoted = [f"> {line}".rstrip() for line in (conversation.system or "").strip("\n").split("\n")]
+    blocks = ["\n".join(quoted)] if conversation.system else []
     for turn in conversation.turns:
         blocks += [f"## {_heading(turn.user)}", *_rest(turn.user), *_thought(turn), turn.answer.strip(), _note(turn)]
     return "\n\n".join(blocks) + "\n"

@@ -16,6 +16,7 @@ from speccli.chat.settings import Display
 from speccli.errors import UsageError
 from speccli.view import terminal
 from speccli.view.lines import acceptance_lines, chosen_lines, one_line, statistics_lines, status_line
+from speccli.view.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -46,10 +47,9 @@ class View:
     def console(self) -> Console:
         """stderr; made when something is first said there."""
         if self._console is None:
-            from rich.console import Console  # 80 ms
+            from speccli.view.console import console_on  # rich: 80 ms
 
-            file = None if self._held is None else self._held[1]
-            self._console = Console(stderr=True, file=file, highlight=False, soft_wrap=True)
+            self._console = console_on(None if self._held is None else self._held[1])
         return self._console
 
     @property
@@ -97,12 +97,12 @@ class View:
 
     def show(self, renderable: RenderableType) -> None:
         """Show a table or coloured text that was asked for."""
-        self.console.print(renderable, soft_wrap=False)
+        self.console.print(renderable, soft_wrap=False, crop=False)
 
     def heading(self, line: str) -> None:
         """Begin a part of what is told."""
         if not self.quiet:
-            self.console.print(f"\n{line}", style="bold", markup=False)
+            self._print(f"\n{line}", "bold")
 
     def chosen(self, plan: Plan) -> None:
         """Say what will run, and why."""
@@ -198,12 +198,13 @@ class View:
 
     def _print(self, line: str, style: str = "") -> None:
         """On a terminal broken between words; in a file one line stays one line."""
-        self.console.print(line, style=style, markup=False, soft_wrap=not self.console.is_terminal)
+        is_terminal = self.console.is_terminal
+        self.console.print(visible(line) if is_terminal else line, style=style, soft_wrap=not is_terminal)
 
     def error(self, message: str, hint: str = "") -> None:
-        self.console.print(f"error: {message}", style="red", markup=False)
+        self._print(f"error: {message}", "red")
         if hint:
-            self.console.print(f"hint: {hint}", markup=False)
+            self._print(f"hint: {hint}")
 
 
 class _Plain:
@@ -220,10 +221,10 @@ class _Plain:
                 if self._is_thinking:
                     self._view.console.print()
                     self._is_thinking = False
-                self._view.text(part.text)
+                self._view.text(visible(part.text) if self._view.out.isatty() else part.text)
             elif self._shows_reasoning:
                 self._is_thinking = True
-                self._view.console.print(part.text, style="dim", markup=False, end="")
+                self._view.console.print(part.text, style="dim", end="")
 
 
 class _Fresh:
@@ -233,7 +234,7 @@ class _Fresh:
         self._line = line
 
     def __rich__(self) -> str:
-        return self._line()
+        return visible(self._line())
 
 
 def _duplicate(file: TextIO) -> TextIO:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
 from speccli.chat.reasoning import Kind, Part
 from speccli.view.region import HIDE_CURSOR, SHOW_CURSOR, Region, Size
+from speccli.view.visible import visible
 
 if TYPE_CHECKING:
     from speccli.view.markdown import Renderer
@@ -105,7 +106,7 @@ class LiveAnswer:
                 if part.kind != self._kind:
                     self._begin(part.kind)
                 if self._flow is not None:
-                    self._flow.add(part.text)
+                    self._flow.add(visible(part.text))
 
     def finish(self) -> None:
         """Draw the last state, without the status line."""

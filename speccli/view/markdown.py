@@ -75,8 +75,8 @@ class Renderer:
         starts = [token.map[0] for token in self._parser.parse(source) if token.level == 0 and token.map]
         if len(starts) < 2:
             return 0
-        lines = source.splitlines(keepends=True)
-        return sum(len(line) for line in lines[: starts[-1]])
+        lines = source.split("\n")  # as the parser counts them: other characters that end lines are text
+        return sum(len(line) + 1 for line in lines[: starts[-1]])
 
     def lines(self, source: str, columns: int) -> list[str]:
         """The source, rendered."""

@@ -11,7 +11,9 @@ from speccli.errors import UsageError
 from speccli.profile import Sampling
 from tests.chat.examples import SEA, turn
 
-TALK = Conversation("Be brief.", (turn(*SEA), turn(*SEA, user="And the sky?\nIn one word.")), num_forgotten=1)
+TALK = Conversation(
+    "Be brief.", (turn(*SEA, sampling=Sampling(seed=5)), turn(*SEA, user="And the sky?\nIn one word.")), num_forgotten=1
+)
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
@@ -20,6 +22,18 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert (saved.conversation, saved.sampling) == (TALK, Sampling(temperature=0.5, stop=("END",)))
     assert json.loads((tmp_path / "chat.json").read_text())["schema_version"] == 1
     assert [file.name for file in tmp_path.iterdir()] == ["chat.json"]
+
+
+def test_what_was_saved_without_the_sampling_of_each_answer_is_loaded(tmp_path: Path) -> None:
+    save(tmp_path / "chat.json", TALK, Sampling())
+    told = json.loads((tmp_path / "chat.json").read_text())
+    del told["conversation"]["num_before_system"]
+    for one in told["conversation"]["turns"]:
+        del one["sampling"]
+    (tmp_path / "chat.json").write_text(json.dumps(told))
+    conversation = load(tmp_path / "chat.json").conversation
+    assert [one.sampling for one in conversation.turns] == [None, None]
+    assert (conversation.turns[1], conversation.num_before_system) == (TALK.turns[1], 0)
 
 
 def test_markdown_is_for_reading(tmp_path: Path) -> None:
@@ -31,6 +45,11 @@ def test_markdown_is_for_reading(tmp_path: Path) -> None:
         "## And the sky?\n\nIn one word.\n\nThe sea is wide.\n\n"
         "*tiny · ngram, k=3 · 5 tokens · 4.0 tokens/s · mean acceptance length 2.00*\n"
     )
+
+
+def test_a_system_prompt_is_quoted_line_by_line(tmp_path: Path) -> None:
+    save(tmp_path / "chat.md", Conversation("One\u2028line.\n\nAnother."), Sampling())
+    assert (tmp_path / "chat.md").read_text() == "> One\u2028line.\n>\n> Another.\n"
 
 
 @pytest.mark.parametrize(

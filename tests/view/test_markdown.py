@@ -78,6 +78,13 @@ def test_how_the_text_is_cut_does_not_matter(cuts: list[int]) -> None:
     assert final_lines(*pieces) == final_lines(DOCUMENT)
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\x0c", "\x85", "\x0b", "\x1c"])
+def test_only_a_newline_ends_a_line(separator: str) -> None:
+    pieces = ["# Title\n\n", f"```\na{separator}b\nc", f"{separator}d\n```\n\nText **bo", "ld**.\n\nThe en", "d.\n"]
+    assert final_lines(*pieces) == final_lines("".join(pieces))
+    assert final_lines(*pieces)[-3:] == ["Text bold.", "", "The end."]
+
+
 def test_finished_blocks_are_final_and_the_last_one_is_not() -> None:
     flow = MarkdownFlow(PLAIN)
     flow.add("First.\n\nSec")
