@@ -15,10 +15,17 @@ class Conversation(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
     num_forgotten: int = 0
     """The oldest turns that are no longer sent, because the context was full."""
+    num_before_system: int = 0
+    """The oldest turns that were answered under another system prompt."""
 
     @property
     def last(self) -> Turn | None:
         return self.turns[-1] if self.turns else None
+
+    @property
+    def system_is_new(self) -> bool:
+        """Whether the last turn was answered under another system prompt."""
+        return 0 < len(self.turns) == self.num_before_system
 
     @property
     def num_sent(self) -> int:
@@ -40,11 +47,18 @@ class Conversation(msgspec.Struct, frozen=True):
 
     def without_last(self) -> Conversation:
         turns = self.turns[:-1]
-        return msgspec.structs.replace(self, turns=turns, num_forgotten=min(self.num_forgotten, len(turns)))
+        return msgspec.structs.replace(
+            self,
+            turns=turns,
+            num_forgotten=min(self.num_forgotten, len(turns)),
+            num_before_system=min(self.num_before_system, len(turns)),
+        )
 
     def forgetting(self, count: int) -> Conversation:
         """So many more of the oldest turns are not sent."""
         return msgspec.structs.replace(self, num_forgotten=self.num_forgotten + count)
 
     def with_system(self, system: str | None) -> Conversation:
-        return msgspec.structs.replace(self, system=system or None)
+        if (system or None) == self.system:
+            return self
+        return msgspec.structs.replace(self, system=system or None, num_before_system=len(self.turns))

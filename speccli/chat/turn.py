@@ -9,6 +9,7 @@ import msgspec
 
 from speccli.answer import Answer
 from speccli.engine import FinishReason, Step
+from speccli.profile import Sampling
 from speccli.stats import Acceptance, Timing
 
 Origin = Literal["draft", "target"]
@@ -44,6 +45,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: str = ""
     finish_reason: FinishReason | None = None
     run: Run
+    sampling: Sampling | None = None
+    """What the question was asked with. None: not known, as in conversations saved without it."""
     num_prompt_tokens: int = 0
     num_steps: int = 0
     """Steps of the engine that brought tokens."""
@@ -109,7 +112,15 @@ def relative(timing: Timing) -> Timing:
     )
 
 
-def turn_of(user: str, text: str, reasoning: str, run: Run, answer: Answer, steps: Sequence[Step]) -> Turn:
+def turn_of(
+    user: str,
+    text: str,
+    reasoning: str,
+    run: Run,
+    answer: Answer,
+    steps: Sequence[Step],
+    sampling: Sampling | None = None,
+) -> Turn:
     """The turn that these steps, and the answer folded from them, make. `text` is the answer's without its reasoning."""
     return Turn(
         user=user,
@@ -117,6 +128,7 @@ def turn_of(user: str, text: str, reasoning: str, run: Run, answer: Answer, step
         reasoning=reasoning,
         finish_reason=answer.finish_reason,
         run=run,
+        sampling=sampling,
         num_prompt_tokens=answer.num_prompt_tokens,
         num_steps=sum(bool(step.token_ids) for step in steps),
         acceptance=answer.acceptance,

@@ -15,40 +15,50 @@ PATIENCE_S = 2.0
 
 
 class Starting:
-    """Runs `open_engine` once. `engine` waits for it, and raises what it raised."""
+    """Runs `open_engine` once, after the engine `before` has ended. `engine` waits for it, and raises what it raised."""
 
-    def __init__(self, open_engine: Callable[[], Engine]) -> None:
-        self.stages = Stages()
-        self._before = children.running()
+    def __init__(self, open_engine: Callable[[], Engine], before: Starting | None = None) -> None:
+        self._older_processes: frozenset[int | None] = children.running() if before is None else before._older_processes
+        self._stages: Stages | None = None
         self._engine: Engine | None = None
         self._error: BaseException | None = None
         self._took: list[str] = []
         self._seconds: float | None = None
-        self._thread = threading.Thread(target=self._run, args=(open_engine,), name="start-engine", daemon=True)
-        self._thread.start()
+        self._is_given_up = False
+        self._over = threading.Event()  # a thread whose `join` is interrupted counts as ended, and goes on
+        threading.Thread(target=self._run, args=(open_engine, before), name="start-engine", daemon=True).start()
 
     @property
     def is_over(self) -> bool:
-        return not self._thread.is_alive()
+        return self._over.is_set()
 
     @property
-    def has_failed(self) -> bool:
-        return self.is_over and self._error is not None
+    def error(self) -> BaseException | None:
+        """Why there is no engine, once that is known."""
+        return self._error if self.is_over else None
 
     @property
     def seconds(self) -> float:
         """How long the start took, or has taken so far."""
-        return self.stages.elapsed_s if self._seconds is None else self._seconds
+        if self._seconds is not None:
+            return self._seconds
+        return 0.0 if self._stages is None else self._stages.elapsed_s
 
     @property
     def took(self) -> list[str]:
         """The stages and their seconds, once the engine is there; what took no time is left out."""
         return self._took
 
+    def now(self) -> str:
+        """What is being done, for a line that is redrawn."""
+        if self._stages is None:
+            return "ending the engine before"
+        return f"{self._stages.now()} · {self.seconds:.0f} s in all"
+
     def engine(self) -> Engine:
         """The engine, once it is there. A KeyboardInterrupt meanwhile leaves the start running."""
-        while self._thread.is_alive():
-            self._thread.join(0.05)
+        while not self._over.wait(0.05):
+            pass
         if self._error is not None:
             raise self._error
         if self._engine is None:
@@ -62,17 +72,24 @@ class Starting:
         if self._engine is not None:
             self._engine.close()
 
-    def _run(self, open_engine: Callable[[], Engine]) -> None:
+    def _run(self, open_engine: Callable[[], Engine], before: Starting | None) -> None:
         try:
-            self._engine = open_engine()
-            self._took = [f"{stage.name} {stage.seconds:.0f} s" for stage in self.stages.passed() if stage.seconds >= 1]
+            if before is not None:
+                before.close()
+            if not self._is_given_up:
+                self._stages = Stages()
+                self._engine = open_engine()
+                self._took = [f"{one.name} {one.seconds:.0f} s" for one in self._stages.passed() if one.seconds >= 1]
         except BaseException as error:  # handed to the one who waits
             self._error = error
-        self._seconds = self.stages.elapsed_s
+        finally:
+            self._seconds = self.seconds
+            self._over.set()
 
     def _abandon(self, patience_s: float) -> None:
         """What is started meanwhile is ended, too, until the start gives up."""
+        self._is_given_up = True
         deadline_s = time.monotonic() + patience_s
-        while self._thread.is_alive() and time.monotonic() < deadline_s:
-            children.kill_since(self._before)
-            self._thread.join(0.1)
+        while not self.is_over and time.monotonic() < deadline_s:
+            children.kill_since(self._older_processes)
+            self._over.wait(0.1)

@@ -7,6 +7,7 @@ from typing import Any
 from speccli.answer import Answer
 from speccli.chat.turn import Run, Turn, turn_of
 from speccli.engine import Step
+from speccli.profile import Sampling
 
 NGRAM = Run("tiny", "ngram", 3)
 PLAIN = Run("tiny", "none")
@@ -21,11 +22,17 @@ def step(*texts: str, at_s: float = 0.0, drafted: int = 0, accepted: int = 0, **
     return Step(request_id="chat", **{**given, **more})
 
 
-def turn(*steps: Step, user: str = "Describe the sea.", run: Run = NGRAM, started_s: float = 10.0) -> Turn:
+def turn(
+    *steps: Step,
+    user: str = "Describe the sea.",
+    run: Run = NGRAM,
+    started_s: float = 10.0,
+    sampling: Sampling | None = None,
+) -> Turn:
     answer = Answer(started_s)
     for one in steps:
         answer.add(one)
-    return turn_of(user, answer.text, "", run, answer, steps)
+    return turn_of(user, answer.text, "", run, answer, steps, sampling)
 
 
 SEA = (

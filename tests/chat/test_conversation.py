@@ -39,5 +39,18 @@ def test_taking_back_more_than_is_sent_forgets_no_turn_that_is_not_there() -> No
     assert (len(taken_back.turns), taken_back.num_forgotten) == (2, 2)
 
 
+def test_the_last_turn_knows_whether_the_system_prompt_is_still_its_own() -> None:
+    changed = three().with_system("Be long.")
+    assert (three().system_is_new, changed.system_is_new, three().with_system("Be brief.").system_is_new) == (
+        False,
+        True,
+        False,
+    )
+    assert not changed.and_turn(turn(*SEA)).system_is_new
+    assert changed.without_last().system_is_new
+    assert not changed.without_last().and_turn(turn(*SEA)).system_is_new
+    assert not Conversation().with_system("Be brief.").system_is_new
+
+
 def test_an_empty_system_prompt_is_none() -> None:
     assert said(three().with_system(""))[0] == "user: One?"

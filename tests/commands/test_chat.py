@@ -8,11 +8,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from speccli.chat.conversation import Conversation
+from speccli.chat.files import save
 from speccli.commands.chat import Options, chat
 from speccli.engine import Message, Request, Split
 from speccli.engine.scripted import Answer, Refused, ScriptedEngine, Wrote
 from speccli.errors import ExitCode, SpeccliError, UsageError
 from speccli.plan import Plan
+from speccli.profile import Sampling
 from speccli.view import View
 
 SEA: Answer = [
@@ -186,6 +189,22 @@ def test_an_answer_without_reasoning_has_no_field_for_it(
     told = json.loads(capsys.readouterr().out)
     assert told["text"] == "Yes."
     assert "reasoning" not in told
+
+
+def test_what_speculation_refuses_is_taken_back_from_a_loaded_conversation(
+    plan: Plan, terminal: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[Request] = []
+
+    def answer(request: Request) -> Answer:
+        seen.append(request)
+        return SEA
+
+    file = tmp_path / "chat.json"
+    save(file, Conversation(), Sampling(min_p=0.1, seed=5))
+    chat(plan, "First.", Options(load=file), View(), lambda _: ScriptedEngine(answer))
+    assert (seen[0].sampling.min_p, seen[0].sampling.seed) == (None, 5)
+    assert "min_p is taken back" in capsys.readouterr().err
 
 
 def test_a_turn_is_saved_and_gone_on_with(plan: Plan, terminal: None, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -18,12 +19,13 @@ from prompt_toolkit.output import DummyOutput
 
 from speccli import paths
 from speccli.chat.conversation import Conversation
-from speccli.chat.files import load
+from speccli.chat.files import load, save
 from speccli.commands.chat import Options, chat
 from speccli.engine import Request, Split, Step
 from speccli.engine.scripted import Answer, Dies, Refused, ScriptedEngine, Wrote
 from speccli.errors import EngineFailed, ExitCode, UsageError
 from speccli.plan import Plan
+from speccli.profile import Sampling
 from speccli.view import View
 from tests.commands.test_chat import Terminal
 from tests.view.screen import Screen
@@ -48,12 +50,26 @@ class Talk:
         self.engines: list[ScriptedEngine] = []
         self.answer: Callable[[Request], Answer] = lambda request: SEA
         self.failing: set[str] = set()
+        """Methods and targets whose engines do not start."""
+        self.held: dict[str, threading.Event] = {}
+        """Methods whose engines start only when this is set."""
+        self.engine: type[ScriptedEngine] = ScriptedEngine
         self.changes: list[dict[str, Any]] = []
         self.out = self.err = ""
 
-    def type(self, *lines: str, then: str = CTRL_D, options: Options = NO_OPTIONS, **view: Any) -> ExitCode:
+    def press(self, *lines: str, then: str = "") -> None:
         self._keys.send_text("".join(f"{line}{ENTER}" for line in lines) + then)
-        code = chat(self.plan, None, options, View(**view), self._open, self._replan)
+
+    def type(
+        self,
+        *lines: str,
+        then: str = CTRL_D,
+        options: Options = NO_OPTIONS,
+        shown: View | None = None,
+        **view: Any,
+    ) -> ExitCode:
+        self.press(*lines, then=then)
+        code = chat(self.plan, None, options, shown or View(**view), self._open, self._replan)
         captured = self._captured.readouterr()
         self.out, self.err = captured.out, captured.err
         return code
@@ -65,9 +81,12 @@ class Talk:
     def _open(self, plan: Plan) -> ScriptedEngine:
         method = plan.pairing.method
         self.opened.append(method)
-        if method in self.failing:
+        if method in self.held:
+            assert self.held[method].wait(5)
+        if {method, plan.pairing.target} & self.failing:
             raise EngineFailed(f"no engine for {method}", "try another")
-        self.engines.append(ScriptedEngine(self._answer))
+        assert all(engine.closed for engine in self.engines), "two engines at once"
+        self.engines.append(self.engine(self._answer))
         return self.engines[-1]
 
     def _answer(self, request: Request) -> Answer:
@@ -85,6 +104,45 @@ class Talk:
             target=changes.get("target") or self.plan.pairing.target,
         )
         return msgspec.structs.replace(self.plan, pairing=pairing)
+
+
+class Telling(View):
+    """Does something when a line is shown that begins so."""
+
+    def __init__(self, **tell: Callable[[], object]) -> None:
+        super().__init__()
+        self._tell = {beginning.replace("_", " "): act for beginning, act in tell.items()}
+
+    def say(self, line: str) -> None:
+        super().say(line)
+        for beginning, act in self._tell.items():
+            if line.startswith(beginning):
+                act()
+
+    narrate = say
+
+
+class Interrupted(Telling):
+    """Ctrl-C is pressed once, where something is waited for when it is due."""
+
+    def __init__(self, is_due: Callable[[], bool] = lambda: True, **tell: Callable[[], object]) -> None:
+        super().__init__(**tell)
+        self.is_due = is_due
+        self.waits = threading.Event()
+
+    @contextlib.contextmanager
+    def waiting(self, line: Callable[[], str]) -> Iterator[None]:
+        if self.is_due() and not self.waits.is_set():
+            self.waits.set()
+            threading.Timer(0.2, press_ctrl_c).start()
+        yield
+
+
+def press_ctrl_c() -> None:
+    """From another thread."""
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
 
 
 @pytest.fixture
@@ -154,6 +212,28 @@ def test_retry_asks_again_and_undo_takes_back(talk: Talk) -> None:
     assert "taken back: Second." in talk.err
 
 
+def test_an_answer_that_is_not_replaced_stays(talk: Talk) -> None:
+    answers: Iterator[Answer] = iter([SEA, Refused("not now"), SEA])
+    talk.answer = lambda request: next(answers)
+    talk.type("First.", "/retry", "Second.")
+    assert talk.messages == ["First.", "The sea is wide.", "Second."]
+
+
+def test_a_retry_that_failed_can_be_tried_again(talk: Talk) -> None:
+    answers: Iterator[Answer] = iter([SEA, Refused("not now"), [Wrote("At last.")], SEA])
+    talk.answer = lambda request: next(answers)
+    talk.type("First.", "/retry", "/retry", "Second.")
+    assert talk.messages == ["First.", "At last.", "Second."]
+
+
+def test_undo_takes_back_a_message_without_an_answer_before_the_last_turn(talk: Talk) -> None:
+    talk.answer = lambda request: Refused("not this") if request.messages[-1].content == "Bad." else SEA
+    talk.type("First.", "Bad.", "/undo", "/retry", "/undo", "Second.")
+    assert [request.messages[-1].content for request in talk.asked] == ["First.", "Bad.", "First.", "Second."]
+    assert "taken back, without an answer: Bad." in talk.err
+    assert talk.messages == ["Second."]
+
+
 def test_clear_forgets_and_system_stays(talk: Talk) -> None:
     talk.type("/system Be brief.", "First.", "/clear", "Second.")
     assert talk.messages == ["Be brief.", "Second."]
@@ -215,6 +295,77 @@ def test_where_the_new_engine_does_not_start_the_one_before_is_back(talk: Talk) 
     assert talk.messages == ["First.", "The sea is wide.", "Second."]
 
 
+def test_going_back_can_be_typed_over_and_one_ctrl_c_does_not_end_it(talk: Talk) -> None:
+    talk.failing, was_typed = {"eagle"}, threading.Event()
+
+    def going_back() -> None:
+        talk.held = {"ngram": was_typed}
+        talk.press(then=CTRL_C)
+        talk.press("/context", then=CTRL_D)
+
+    view = Telling(going_back=going_back, context=was_typed.set)
+    assert talk.type("First.", "/method eagle", then="", shown=view) == ExitCode.DONE
+    assert talk.opened == ["ngram", "eagle", "ngram"]
+    assert talk.err.count("Ctrl-C once more, or Ctrl-D, leaves.") == 1
+
+
+def test_of_several_engines_that_do_not_start_the_last_that_did_is_back(talk: Talk) -> None:
+    talk.failing, talk.held = {"eagle", "medusa"}, {"eagle": threading.Event()}
+    threading.Timer(0.3, talk.held["eagle"].set).start()
+    talk.type("First.", "/method eagle", "/method medusa", "Second.")
+    assert talk.opened == ["ngram", "eagle", "medusa", "ngram"]
+    assert talk.messages == ["First.", "The sea is wide.", "Second."]
+
+
+def test_after_going_back_commands_are_for_the_target_that_is_back(talk: Talk) -> None:
+    talk.failing = {"other"}
+    talk.type("First.", "/model other", "Second.", "/method suffix 2", "Third.")
+    assert talk.changes[-1]["target"] == "tiny"
+
+
+def test_a_speculator_stays_with_the_method_that_it_was_typed_for(talk: Talk) -> None:
+    talk.type("/method ngram 2", "/method suffix", "/method ngram", "/model other", "/method ngram")
+    assert [changes.get("speculator", "as typed") for changes in talk.changes] == [
+        "as typed",
+        None,
+        "as typed",
+        None,
+        None,
+    ]
+
+
+def test_ctrl_c_while_a_message_waits_for_the_engine_and_retry_sends_it(talk: Talk) -> None:
+    talk.held = {"ngram": (may_start := threading.Event())}
+    view = Interrupted(the_message_waits=threading.Timer(0.3, may_start.set).start)
+    talk.type("First.", "/retry", shown=view)
+    assert talk.out == "The sea is wide.\n"
+    assert talk.opened == ["ngram"]
+
+
+def test_ctrl_c_while_another_engine_takes_over_from_one_that_starts(talk: Talk) -> None:
+    talk.held = {"ngram": threading.Event()}
+    view = Interrupted(the_message_waits=talk.held["ngram"].set)
+    talk.type("/method suffix", "First.", "/retry", shown=view)
+    assert talk.out == "The sea is wide.\n"
+    assert talk.opened == ["ngram", "suffix"]
+
+
+def test_ctrl_c_while_another_engine_takes_over_from_one_that_ends(talk: Talk) -> None:
+    talk.held = {"suffix": threading.Event()}
+    view = Interrupted(lambda: len(talk.asked) == 1, the_message_waits=talk.held["suffix"].set)
+
+    class Slow(ScriptedEngine):
+        def close(self) -> None:
+            if not self.closed and not view.waits.wait(1):
+                press_ctrl_c()
+            super().close()
+
+    talk.engine = Slow
+    talk.type("First.", "/method suffix", "Second.", "/retry", shown=view)
+    assert talk.messages == ["First.", "The sea is wide.", "Second."]
+    assert talk.opened == ["ngram", "suffix"]
+
+
 def test_what_speculation_refuses_is_taken_back_when_it_begins(talk: Talk) -> None:
     talk.type("/method none", "/set min_p 0.1", "First.", "/method ngram", "Second.")
     assert talk.asked[0].sampling.min_p == 0.1
@@ -255,6 +406,42 @@ def test_compare_asks_the_last_question_without_speculation_and_starts_the_engin
     assert "times as fast (" in talk.err
 
 
+def test_compare_given_up_ends_the_other_engine_before_the_one_before_is_back(talk: Talk) -> None:
+    talk.held = {"none": (may_end := threading.Event())}
+    view = Interrupted(lambda: len(talk.asked) == 1, not_compared=threading.Timer(0.3, may_end.set).start)
+    talk.type("First.", "/compare", "Second.", shown=view)
+    assert talk.messages == ["First.", "The sea is wide.", "Second."]
+    assert [engine.closed for engine in talk.engines] == [True, True, True]
+
+
+def test_compare_asks_with_the_settings_of_the_answer(talk: Talk) -> None:
+    talk.type(
+        "/set max_tokens 5",
+        "/set temperature 0",
+        "Describe the sea.",
+        "/set max_tokens 500",
+        "/set temperature 2",
+        "/compare",
+    )
+    assert (talk.asked[-1].sampling.max_tokens, talk.asked[-1].sampling.temperature) == (5, 0)
+    assert "sampled" not in talk.err
+
+
+def test_compare_refuses_what_would_not_be_alike(talk: Talk) -> None:
+    talk.type("First.", "/model other", "/compare", "/retry", "/system Be brief.", "/compare suffix")
+    assert "error: the last answer came from tiny, and the chat goes on with other" in talk.err
+    assert "error: the system prompt was changed after the last answer" in talk.err
+    assert talk.opened == ["ngram", "ngram"]
+
+
+def test_compare_refuses_an_answer_that_speculation_could_not_give(talk: Talk) -> None:
+    talk.type("/method none", "/set min_p 0.1", "First.", "/set min_p default", "/compare ngram")
+    assert (
+        "error: the last answer came with min_p, which vLLM 0.32 does not support with speculative decoding" in talk.err
+    )
+    assert len(talk.asked) == 1
+
+
 def test_compare_shows_the_first_token_that_differs(talk: Talk) -> None:
     other: Answer = [Wrote("A", texts=("A",)), Wrote(" lake is wide", tokens=3, texts=(" lake", " is", " wide"))]
     talk.answer = lambda request: other if talk.opened[-1] == "suffix" else SEA
@@ -269,6 +456,13 @@ def test_a_conversation_is_saved_and_loaded(talk: Talk, tmp_path: Path) -> None:
     )
     assert talk.messages == ["First.", "The sea is wide.", "Second."]
     assert "## First." in (tmp_path / "a.md").read_text()
+
+
+def test_what_speculation_refuses_is_taken_back_when_a_conversation_is_loaded(talk: Talk, tmp_path: Path) -> None:
+    save(tmp_path / "a.json", Conversation(), Sampling(min_p=0.1, seed=5))
+    talk.type("First.", f"/load {tmp_path}/a.json", "Second.", options=Options(load=tmp_path / "a.json"))
+    assert [(request.sampling.min_p, request.sampling.seed) for request in talk.asked] == [(None, 5)] * 2
+    assert talk.err.count("min_p is taken back") == 2
 
 
 def test_another_file_is_not_overwritten(talk: Talk, tmp_path: Path) -> None:
@@ -359,8 +553,11 @@ def test_the_editor_changes_the_last_question(talk: Talk, tmp_path: Path, monkey
     editor.chmod(0o755)
     monkeypatch.setenv("EDITOR", str(editor))
     monkeypatch.delenv("VISUAL", raising=False)
-    talk.type("Describe the sea.", "/edit")
-    assert talk.messages == ["Describe the sky."]
+    answers: Iterator[Answer] = iter([SEA, Refused("not now"), [Wrote("The sky is wide.")], SEA])
+    talk.answer = lambda request: next(answers)
+    talk.type("Describe the sea.", "/edit", "/retry", "Next.")
+    assert [request.messages[-1].content for request in talk.asked][1:3] == ["Describe the sky."] * 2
+    assert talk.messages == ["Describe the sky.", "The sky is wide.", "Next."]
 
 
 def test_typing_while_the_engine_starts_waits_for_it(talk: Talk) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from speccli.chat import files
+from speccli.chat.context import Fit
 from speccli.chat.conversation import Conversation
 from speccli.chat.settings import ChatSettings, Display
 from speccli.commands.chat.asking import Asked, Question, ask
@@ -47,7 +48,7 @@ def chat(
     conversation = saved.conversation if saved else Conversation()
     if plan.profile.settings.system or not saved:
         conversation = conversation.with_system(plan.profile.settings.system)
-    settings = ChatSettings(saved.sampling if saved else Sampling())
+    settings = accepted(ChatSettings(saved.sampling if saved else Sampling()), plan, view)
     if message is None:
         from speccli.commands.chat.session import Session
 
@@ -70,8 +71,8 @@ def one_turn(
     """Answer one message, on stdout, with its statistics on stderr."""
     question = Question(text, conversation, sampling.over(plan.profile.sampling), plan)
     fit = question.fit(engine)
-    if fit.num_to_forget != 0:
-        raise UsageError(*too_long(plan, fit.num_tokens, fit.num_too_many, conversation))
+    if fit.num_too_many > 0:
+        raise UsageError(*too_long(plan, fit, conversation))
     asked = ask(engine, question, view, Display(), shows=not options.as_json)
     if options.as_json:
         view.text(msgspec.json.encode(_record(plan, asked)).decode() + "\n")
@@ -87,10 +88,17 @@ def one_turn(
     return ExitCode.DONE
 
 
-def too_long(plan: Plan, num_tokens: int, num_too_many: int, conversation: Conversation) -> tuple[str, str]:
-    """That a prompt does not fit, and what to do."""
-    what = "the conversation and this message are" if conversation.turns else "the message is"
-    by = f"{num_too_many:,} too many" if num_too_many > 0 else "which leaves no room for an answer"
+def accepted(settings: ChatSettings, plan: Plan, view: View) -> ChatSettings:
+    """The settings without what this plan's engine would refuse, which is told."""
+    kept, refused = settings.without_refused() if plan.pairing.is_speculative else (settings, [])
+    for name in refused:
+        view.narrate(f"{name} is taken back: vLLM 0.32 does not support it with speculative decoding")
+    return kept
+
+
+def too_long(plan: Plan, fit: Fit, conversation: Conversation) -> tuple[str, str]:
+    """That a prompt does not fit, or leaves little for its answer, and what to do."""
+    by = f"{fit.num_too_many:,} too many" if fit.num_too_many > 0 else f"only {fit.num_left:,} left for the answer"
     most = plan.target.max_position_embeddings or 0
     larger = (
         f"start with --max-model-len up to {most:,}"
@@ -98,9 +106,15 @@ def too_long(plan: Plan, num_tokens: int, num_too_many: int, conversation: Conve
         else "choose a target with a longer context"
     )
     return (
-        f"{what} {num_tokens:,} tokens long, and the context holds {plan.max_model_len:,}: {by}",
+        f"{_measured(fit, conversation)} {fit.num_tokens:,} tokens long, and the context holds {plan.max_model_len:,}: {by}",
         f"shorten the message, or {larger}",
     )
+
+
+def _measured(fit: Fit, conversation: Conversation) -> str:
+    if fit.num_to_forget is not None and conversation.num_sent:
+        return "the conversation and this message are"
+    return "the message with the system prompt is" if conversation.system else "the message is"
 
 
 def _record(plan: Plan, asked: Asked) -> dict[str, object]:

@@ -6,16 +6,17 @@ import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from speccli.chat import files
 from speccli.chat.conversation import Conversation
 from speccli.chat.settings import ChatSettings, named
 from speccli.chat.totals import plain_tokens_per_s, total
 from speccli.chat.turn import Turn
+from speccli.commands.chat import accepted
 from speccli.commands.chat.session import Leave
 from speccli.errors import UsageError
-from speccli.profile import method_named
+from speccli.profile import Method, method_named
 from speccli.view import terminal
 
 if TYPE_CHECKING:
@@ -35,17 +36,22 @@ def leave(_: Session, __: str) -> None:
 
 
 def retry(session: Session, _: str) -> None:
-    if session.unanswered is not None:
-        session.say(session.unanswered)
+    waiting = session.unanswered
+    if waiting is not None:
+        session.say(waiting.text, waiting.in_place)
         return
     last = _last(session)
     if session.question(last.user).sampling.temperature == 0:
         session.view.narrate("at temperature 0 the same answer is to be expected")
-    session.conversation = session.conversation.without_last()
-    session.say(last.user)
+    session.say(last.user, in_place=True)
 
 
 def undo(session: Session, _: str) -> None:
+    """A message that got no answer is newer than the last turn."""
+    if session.unanswered is not None:
+        session.view.say(f"taken back, without an answer: {_short(session.unanswered.text)}")
+        session.unanswered = None
+        return
     last = _last(session)
     session.conversation = session.conversation.without_last()
     session.save()
@@ -54,16 +60,14 @@ def undo(session: Session, _: str) -> None:
 
 def edit(session: Session, _: str) -> None:
     """The last question again, changed; without one, a new message."""
-    last = session.conversation.last
-    before = session.unanswered or (last.user if last else "")
-    text = terminal.edit(before)
+    last, waiting = session.conversation.last, session.unanswered
+    before = waiting.text if waiting else last.user if last else ""
+    text = terminal.edit(before, session.view.terminal)
     if not text or text == before.strip():
         session.view.say("nothing was changed")
         return
-    if last and session.unanswered is None:
-        session.conversation = session.conversation.without_last()
     session.view.say(f"> {_short(text)}")
-    session.say(text)
+    session.say(text, in_place=waiting.in_place if waiting else last is not None)
 
 
 def clear(session: Session, _: str) -> None:
@@ -134,14 +138,15 @@ def model(session: Session, argument: str) -> None:
     if not argument:
         session.view.say(str(session.run_now))
         return
-    _go_on_with(session, {"target": argument, "method": None, "speculator": None, "num_speculative_tokens": None})
+    changes = {"target": argument, "method": None, "speculator": None, "num_speculative_tokens": None}
+    session.restart(session.replan(changes))
 
 
 def method(session: Session, argument: str) -> None:
     if not argument:
         session.view.say(str(session.run_now))
         return
-    _go_on_with(session, {**session.same_target, **_method_and_k(argument)})
+    session.restart(session.replan(session.with_method(*_method_and_k(argument))))
 
 
 def compare(session: Session, argument: str) -> None:
@@ -150,7 +155,7 @@ def compare(session: Session, argument: str) -> None:
     last = _last(session)
     if not argument and last.run.method == "none":
         raise UsageError("the last answer came without speculation already", "name a method: /compare ngram 4")
-    compare_with(session, last, _method_and_k(argument or "none"))
+    compare_with(session, last, session.with_method(*_method_and_k(argument or "none")))
 
 
 def doctor(session: Session, _: str) -> None:
@@ -199,8 +204,7 @@ def load(session: Session, argument: str) -> None:
     file = Path(_first_word(argument)[0]).expanduser()
     saved = files.load(file)
     session.conversation, session.file, session.unanswered = saved.conversation, file, None
-    settings = ChatSettings(saved.sampling, session.settings.display)
-    session.settings = settings.without_refused()[0] if session.plan.pairing.is_speculative else settings
+    session.settings = accepted(ChatSettings(saved.sampling, session.settings.display), session.plan, session.view)
     session.view.say(f"loaded: {_counted(len(saved.conversation.turns), 'turn')}")
 
 
@@ -209,13 +213,7 @@ def copy(session: Session, _: str) -> None:
     session.view.say(f"copied, by {where}")
 
 
-def _go_on_with(session: Session, changes: dict[str, Any]) -> None:
-    plan = session.replan(changes)
-    session.changes = changes
-    session.restart(plan)
-
-
-def _method_and_k(argument: str) -> dict[str, Any]:
+def _method_and_k(argument: str) -> tuple[Method, int | None]:
     name, *rest = argument.split()
     try:
         count = int(rest[0].removeprefix("k=")) if rest else None
@@ -223,7 +221,7 @@ def _method_and_k(argument: str) -> dict[str, Any]:
         raise UsageError(f"{rest[0]!r} is no number of tokens", "type it: /method ngram 4") from None
     if len(rest) > 1 or (name == "none" and rest):
         raise UsageError(f"too much behind {name!r}", "type a method and a number: /method ngram 4")
-    return {"method": method_named(name), "speculator": None, "num_speculative_tokens": count}
+    return method_named(name), count
 
 
 def _last(session: Session) -> Turn:

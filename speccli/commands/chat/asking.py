@@ -102,6 +102,7 @@ def _turn(question: Question, answer: Answer, steps: Sequence[Step], parts: Sequ
         run=question.run,
         answer=answer,
         steps=steps,
+        sampling=question.sampling,
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from speccli import paths
 from speccli.chat import files
@@ -16,12 +17,13 @@ from speccli.chat.commands import Said, parse
 from speccli.chat.conversation import Conversation
 from speccli.chat.settings import ChatSettings
 from speccli.chat.turn import Run, Turn
-from speccli.commands.chat import Options, Replan, too_long
+from speccli.commands.chat import Options, Replan, accepted, too_long
 from speccli.commands.chat.asking import Asked, Question, ask, run_of
 from speccli.engine import Engine
 from speccli.engine.starting import PATIENCE_S, Starting
 from speccli.errors import EngineFailed, ExitCode, SpeccliError, UsageError
 from speccli.plan import Plan
+from speccli.profile import Method
 from speccli.view import View, one_line
 
 if TYPE_CHECKING:
@@ -31,6 +33,14 @@ if TYPE_CHECKING:
 
 class Leave(Exception):
     """The user wants to go."""
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A question that got no answer."""
+
+    text: str
+    in_place: bool
+    """Whether its answer takes the place of the last turn, as /retry and /edit have it."""
 
 
 class Session:
@@ -50,17 +60,17 @@ class Session:
         self.conversation = conversation
         self.settings = settings
         self.view = view
-        self.unanswered: str | None = None
-        """A question that got no answer; /retry asks it again."""
+        self.unanswered: Unanswered | None = None
+        """/retry asks it again, /undo drops it."""
         self.measured: list[Turn] = []
         """Every answer, those of comparisons and those taken back, too."""
         self.file: Path | None = options.save or options.load
-        self.changes: dict[str, Any] = {}
-        """Settings changed by /model and /method."""
         self._options = options
         self.open_engine = open_engine
         self._replan = replan
+        self._first = plan.pairing
         self._before: Plan | None = None
+        """What to go back to, while another engine starts."""
         self._starting: Starting | None = None
         self._is_announced = False
         self._was_interrupted = False
@@ -70,10 +80,15 @@ class Session:
     def run_now(self) -> Run:
         return run_of(self.plan)
 
-    @property
-    def same_target(self) -> dict[str, Any]:
-        """Settings for another method: which target is the machine's default may depend on it."""
-        return {"target": self.plan.profile.settings.target or self.plan.pairing.target, **self.changes}
+    def with_method(self, method: Method, num_speculative_tokens: int | None) -> dict[str, Any]:
+        """Settings for another method with this target. A speculator that was typed stays with what it was typed for."""
+        target, first = self.plan.pairing.target, self._first
+        settings = {
+            "target": self.plan.profile.settings.target or target,  # the machine's default may depend on the method
+            "method": method,
+            "num_speculative_tokens": num_speculative_tokens,
+        }
+        return settings if (target, method) == (first.target, first.method) else {**settings, "speculator": None}
 
     def run(self) -> ExitCode:
         """Until the user leaves."""
@@ -93,7 +108,7 @@ class Session:
                 self._rescue()
                 raise
             finally:
-                self.stop_engine(PATIENCE_S)
+                self._stop_engine()
         return ExitCode.DONE
 
     def take(self, line: str) -> None:
@@ -107,34 +122,35 @@ class Session:
             else:
                 ACTIONS[said.name](self, said.argument)
         except SpeccliError as error:
-            if self._has_news() and self._before is None:  # there is no engine to go on with
+            if self._starting is not None and error is self._starting.error:  # there is no engine to go on with
                 raise
             self.view.error(error.message, error.hint)
         except KeyboardInterrupt:
             self._was_interrupted = True
             self.view.narrate("interrupted; Ctrl-C once more leaves")
 
-    def say(self, text: str) -> None:
-        """Ask the model, show the answer, and keep both."""
+    def say(self, text: str, in_place: bool = False) -> None:
+        """Ask the model, show the answer, and keep both; `in_place` of the last turn, which stays where nothing is answered."""
         if not text.strip():
             return
-        self.unanswered = text
+        self.unanswered = Unanswered(text, in_place)
         try:
             engine = self.engine()
         except KeyboardInterrupt:
             self.view.narrate("the message waits: /retry sends it. The engine goes on starting.")
             self._was_interrupted = True
             return
-        question = self._fitted(engine, self.question(text))
+        question = self._fitted(engine, self.question(text, in_place))
         try:
             asked = ask(engine, question, self.view, self.settings.display)
         except EngineFailed as failure:
             self._died(failure)
             return
-        self._told(asked)
+        self._told(question, asked)
 
-    def question(self, text: str) -> Question:
-        return Question(text, self.conversation, self.settings.sampling.over(self.plan.profile.sampling), self.plan)
+    def question(self, text: str, in_place: bool = False) -> Question:
+        conversation = self.conversation.without_last() if in_place else self.conversation
+        return Question(text, conversation, self.settings.sampling.over(self.plan.profile.sampling), self.plan)
 
     def engine(self) -> Engine:
         """The engine, once it is there. Where a new one does not start, the one before is started again."""
@@ -145,11 +161,7 @@ class Session:
             with self.view.waiting(partial(_progress, starting)) if not starting.is_over else contextlib.nullcontext():
                 engine = starting.engine()
         except SpeccliError as error:
-            if self._before is None:
-                raise
-            self.view.error(error.message, error.hint)
-            self.view.narrate(f"going back to {run_of(self._before)}")
-            self.restart(self._before, goes_back=True)
+            self._go_back(error)
             return self.engine()
         if not self._is_announced:
             self._is_announced = True
@@ -158,25 +170,15 @@ class Session:
         self._before = None
         return engine
 
-    def start_engine(self) -> None:
+    def start_engine(self, plan: Plan | None = None) -> Starting:
+        """The conversation's, or another one, as soon as the one before has ended. The user can type meanwhile."""
         self._is_announced = False
-        self._starting = Starting(partial(self.open_engine, self.plan))
+        self._starting = Starting(partial(self.open_engine, plan or self.plan), self._starting)
+        return self._starting
 
-    def stop_engine(self, patience_s: float = math.inf) -> None:
-        starting, self._starting = self._starting, None
-        if starting is None:
-            return
-        with contextlib.nullcontext() if starting.is_over else self.view.waiting(lambda: "ending the start …"):
-            starting.close(patience_s)
-
-    def restart(self, plan: Plan, goes_back: bool = False) -> None:
-        """Go on with another plan. The engine starts while the user types."""
-        self.stop_engine()
-        self._before, self.plan = None if goes_back else self.plan, plan
-        self.settings, refused = self.settings.without_refused() if plan.pairing.is_speculative else (self.settings, [])
-        for name in refused:
-            self.view.narrate(f"{name} is taken back: vLLM 0.32 does not support it with speculative decoding")
-        self.start_engine()
+    def restart(self, plan: Plan) -> None:
+        """Go on with another plan; where its engine does not start, with the last one that did."""
+        self._go_on_with(plan, self._last_good())
 
     def replan(self, changes: dict[str, Any]) -> Plan:
         if self._replan is None:
@@ -191,7 +193,35 @@ class Session:
     def confirm(self, question: str) -> bool:
         return self._input().confirm(question)
 
-    def _told(self, asked: Asked) -> None:
+    def _go_on_with(self, plan: Plan, before: Plan | None) -> None:
+        self._before, self.plan = before, plan
+        self.settings = accepted(self.settings, plan, self.view)
+        self.start_engine()
+
+    def _go_back(self, error: BaseException) -> None:
+        """To what ran before the engine that did not start. Raises its error where nothing did."""
+        before = self._before
+        if before is None or not isinstance(error, SpeccliError):
+            raise error
+        self.view.error(error.message, error.hint)
+        self.view.narrate(f"going back to {run_of(before)}")
+        self._go_on_with(before, None)
+
+    def _last_good(self) -> Plan | None:
+        """The plan whose engine started last; until one did, what was tried first and may still start."""
+        starting = self._starting
+        if starting is None or starting.error is not None:
+            return self._before
+        return self.plan if starting.is_over else self._before or self.plan
+
+    def _stop_engine(self) -> None:
+        starting = self._starting
+        if starting is None:
+            return
+        with contextlib.nullcontext() if starting.is_over else self.view.waiting(lambda: "ending the start …"):
+            starting.close(PATIENCE_S)
+
+    def _told(self, question: Question, asked: Asked) -> None:
         if asked.error is not None:
             self.view.error(asked.error, "the message was not kept; change it, or a setting, and try again")
             return
@@ -202,7 +232,7 @@ class Session:
         if asked.turn.timing.num_tokens:
             self.measured.append(asked.turn)
         if asked.turn.answer or not asked.num_interrupts:
-            self.conversation = self.conversation.and_turn(asked.turn)
+            self.conversation = question.conversation.and_turn(asked.turn)
             self.unanswered = None
             self.save()
         if asked.num_interrupts > 1:
@@ -216,18 +246,19 @@ class Session:
         fit = question.fit(engine)
         if fit.num_to_forget == 0:
             return question
-        refusal = UsageError(*too_long(self.plan, fit.num_tokens, fit.num_too_many, self.conversation))
+        message, hint = too_long(self.plan, fit, question.conversation)
         choice = self.settings.display.when_full
-        if fit.num_to_forget is None or choice == "stop":
-            raise refusal
+        if fit.num_to_forget is None:
+            raise UsageError(message, hint)
+        if choice == "stop":
+            raise UsageError(message, "/clear begins anew; /set when_full drop forgets the oldest turns")
         oldest = "the oldest turn" if fit.num_to_forget == 1 else f"the {fit.num_to_forget} oldest turns"
         if choice == "ask":
-            self.view.say(refusal.message)
+            self.view.say(message)
             if not self.confirm(f"forget {oldest} and go on? [Y/n] "):
                 raise UsageError("the message was not sent", "/clear begins anew; /set when_full drop always goes on")
         self.view.narrate(f"{oldest} of the conversation can no longer be seen by the model; /save still writes all")
-        self.conversation = self.conversation.forgetting(fit.num_to_forget)
-        return self.question(question.text)
+        return msgspec.structs.replace(question, conversation=question.conversation.forgetting(fit.num_to_forget))
 
     def _died(self, failure: EngineFailed) -> None:
         from speccli.diagnose.failures.failed import explained  # all the rules: only where something broke
@@ -235,13 +266,13 @@ class Session:
         told = explained(failure)
         self.view.error(told.message, told.hint)
         self.view.narrate("the conversation is kept; the engine starts again, and /retry asks once more")
-        self.stop_engine()
         self.start_engine()
 
     def _lines(self) -> Iterator[str]:
         """What the user types, until Ctrl-D or the second Ctrl-C in a row."""
         while True:
             try:
+                self._check_start()
                 text = self._input().read(self.settings.display.vi)
             except EOFError:
                 return
@@ -255,12 +286,11 @@ class Session:
             if text.strip():
                 yield text
                 self.view.gap()
-            self._check_start()
 
     def _check_start(self) -> None:
         """Tell of a start that failed while nobody waited for it."""
-        if self._starting is not None and self._starting.has_failed:
-            self.engine()
+        if self._starting is not None and self._starting.error is not None:
+            self._go_back(self._starting.error)
 
     def _input(self) -> Prompt:
         if self._prompt is None:
@@ -281,7 +311,7 @@ class Session:
 
     def _has_news(self) -> bool:
         """Whether the prompt must end, because the engine could not be started."""
-        return self._starting is not None and self._starting.has_failed
+        return self._starting is not None and self._starting.error is not None
 
     def _rescue(self) -> None:
         """What was said is not lost with a crash."""
@@ -292,4 +322,4 @@ class Session:
 
 
 def _progress(starting: Starting) -> str:
-    return f"starting the engine: {starting.stages.now()} · {starting.seconds:.0f} s in all"
+    return f"starting the engine: {starting.now()}"
