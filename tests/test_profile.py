@@ -282,6 +282,10 @@ def test_an_unknown_method_gets_a_hint(text: str, hint: str) -> None:
     assert (caught.value.message, caught.value.hint) == (f"no method is called {text!r}", hint)
 
 
+def test_a_method_may_be_written_in_capitals() -> None:
+    assert (method_named("NGRAM"), method_named("Eagle3")) == ("ngram", "eagle3")
+
+
 def test_the_mlp_speculator_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match="method mlp_speculator cannot run: vLLM"):
         method_named("mlp_speculator")

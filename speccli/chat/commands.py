@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Literal
 
 import msgspec
@@ -28,7 +29,7 @@ COMMANDS = (
     Command("undo", "nothing", "", "take back the last question and its answer"),
     Command("edit", "nothing", "", "change the last question in $EDITOR, and ask again"),
     Command("clear", "nothing", "", "forget all turns; the system prompt stays"),
-    Command("system", "text", "[TEXT|default]", "show or change the system prompt"),
+    Command("system", "text", "[TEXT|default]", 'show or change the system prompt; "" empties it'),
     Command("set", "setting", "[NAME [VALUE]]", "show or change settings; VALUE `default` takes one back"),
     Command("stats", "nothing", "", "what speculation did: the last answer, and all of them"),
     Command("tokens", "nothing", "", "the last answer, coloured by who chose each token"),
@@ -60,6 +61,9 @@ ALSO_CALLED = {
     "reasoning": "think",
 }
 
+LEAVING = ("exit", "quit")
+"""Words that other programs take for /exit: alone, they are hardly meant for the model."""
+
 BY_NAME = {command.name: command for command in COMMANDS}
 
 
@@ -79,6 +83,8 @@ class Typed(msgspec.Struct, frozen=True):
 def parse(line: str) -> Said | Typed:
     """Read what was typed. Raises `UsageError` for an unknown command, with the nearest name."""
     text = unquoted(line.strip())
+    if line.strip().lower() in LEAVING:
+        raise UsageError(f"`{text}` was not sent: /exit or Ctrl-D leaves")
     if not text.startswith("/") or text != line.strip():
         return Said(text)
     if text.startswith("//"):
@@ -101,8 +107,9 @@ def _nearest(name: str) -> str:
 
 
 def is_open(text: str) -> bool:
-    '''Whether a """ has not been closed yet, so that Enter begins a new line.'''
-    return text.lstrip().startswith('"""') and (text.count('"""') < 2 or not text.rstrip().endswith('"""'))
+    '''Whether a """ at the start, or behind a command's name, has not been closed yet: then Enter begins a new line.'''
+    said = re.sub(r"^/\S+\s+", "", text.lstrip())
+    return said.startswith('"""') and (said.count('"""') < 2 or not said.rstrip().endswith('"""'))
 
 
 def unquoted(text: str) -> str:

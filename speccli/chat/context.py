@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import msgspec
@@ -13,7 +14,7 @@ ROOM_FOR_ANSWER = 256
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """How a message meets the window. `num_to_forget` is None where it does not fit even alone."""
+    """How a message meets the window. `num_to_forget` is None where it does not fit even alone: then alone it is counted."""
 
     num_tokens: int
     limit: int
@@ -24,6 +25,11 @@ class Fit(msgspec.Struct, frozen=True):
         """With one token of the answer."""
         return self.num_tokens + 1 - self.limit
 
+    @property
+    def num_left(self) -> int:
+        """For the answer."""
+        return self.limit - self.num_tokens
+
 
 def room_for_answer(limit: int, max_tokens: int | None) -> int:
     """What must be free behind the prompt: little in a small window, and never more than an answer may take."""
@@ -31,14 +37,14 @@ def room_for_answer(limit: int, max_tokens: int | None) -> int:
 
 
 def fit(conversation: Conversation, count: Callable[[Conversation], int], limit: int, room: int) -> Fit:
-    """`count` gives the tokens of the prompt that this conversation and the message make."""
-    whole = count(conversation)
+    """`count` gives the tokens of the prompt that this conversation and the message make; it is asked seldom."""
+    most = conversation.num_sent
+    alone = count(conversation.forgetting(most))
+    if alone >= limit:
+        return Fit(alone, limit, None)
+    whole = count(conversation) if most else alone
     if whole + room <= limit:
         return Fit(whole, limit)
-    for forgotten in range(1, conversation.num_sent + 1):
-        if count(conversation.forgetting(forgotten)) + room <= limit:
-            return Fit(whole, limit, forgotten)
-    alone = count(conversation.forgetting(conversation.num_sent))
-    if alone < limit:  # less room than wished, but an answer can begin
-        return Fit(whole, limit, conversation.num_sent)
-    return Fit(alone, limit, None)
+    fits = lambda forgotten: count(conversation.forgetting(forgotten)) + room <= limit  # noqa: E731
+    # Where none of them gives that room, an answer can begin with less.
+    return Fit(whole, limit, min(most, 1 + bisect_left(range(1, most), True, key=fits)))

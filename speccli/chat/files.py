@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import msgspec
@@ -9,13 +10,14 @@ import msgspec
 from speccli import whole
 from speccli.chat.conversation import Conversation
 from speccli.chat.turn import Turn
+from speccli.chat.words import counted
 from speccli.errors import UsageError
 from speccli.profile import Sampling
 
 SCHEMA_VERSION = 1
 
-MAX_FILE_BYTES = 10 * 2**20
-"""Of a file put into a message; what is larger fits no context window."""
+MAX_BYTES_PER_TOKEN = 64
+"""A text that takes more bytes for each token of the context window cannot fit: a token is a few characters."""
 
 
 class Saved(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,20 +61,23 @@ def load(file: Path) -> Saved:
         raise UsageError(f"{file} is no saved conversation: {error}", "name a .json that /save wrote") from error
 
 
-def read_text(file: Path) -> str:
-    """A file to put into a message."""
+def read_text(file: Path, max_model_len: int) -> str:
+    """A file to put into a message that a window of so many tokens may hold."""
+    size = _size(file)
+    if size > MAX_BYTES_PER_TOKEN * max_model_len:
+        raise UsageError(
+            f"{file} is too large: {size:,} bytes, and the context holds {max_model_len:,} tokens", "send a part of it"
+        )
     content = _read(file)
-    if len(content) > MAX_FILE_BYTES:
-        raise UsageError(f"{file} is too large: {len(content):,} bytes", "send a part of it")
     try:
         return content.decode("utf-8").strip("\n")
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text", "send a text file") from error
 
 
-def with_file(file: Path, text: str) -> str:
+def with_file(file: Path, text: str, max_model_len: int) -> str:
     """The message that carries the file: the text first, then the content, fenced and named."""
-    content = read_text(file)
+    content = read_text(file, max_model_len)
     fence = "```"
     while fence in content:
         fence += "`"
@@ -104,7 +109,7 @@ def _thought(turn: Turn) -> list[str]:
 
 
 def _note(turn: Turn) -> str:
-    parts = [str(turn.run), f"{turn.timing.num_tokens} tokens"]
+    parts = [str(turn.run), counted(turn.timing.num_tokens, "token")]
     if turn.timing.decode_tokens_per_s is not None:
         parts.append(f"{turn.timing.decode_tokens_per_s:.1f} tokens/s")
     if turn.acceptance.num_drafts:
@@ -112,8 +117,23 @@ def _note(turn: Turn) -> str:
     return f"*{' · '.join(parts)}*"
 
 
+def _size(file: Path) -> int:
+    """Of a regular file: a device or a pipe may never end."""
+    try:
+        about = file.expanduser().stat()
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    if not stat.S_ISREG(about.st_mode):
+        raise UsageError(f"cannot read {file}: it is no regular file", "name a file")
+    return about.st_size
+
+
 def _read(file: Path) -> bytes:
     try:
         return file.expanduser().read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "check the name") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot read {file}: {error.strerror}", "check the name; one with blanks goes between quotes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -114,11 +115,19 @@ class ChatSettings(msgspec.Struct, frozen=True):
         return [*sampling, *display]
 
 
+def name_and_value(argument: str) -> tuple[str, str]:
+    """What follows `/set`, parted at the first blank or `=`: the value may hold both."""
+    name, *value = re.split(r"\s*=\s*|\s+", argument, maxsplit=1)
+    return name, "".join(value).strip()
+
+
 def named(name: str) -> str:
     """The setting of that name; `-` and `_` are alike."""
     wanted = name.lower().replace("-", "_")
     if wanted in NAMES:
         return wanted
+    if wanted in ("system", "system_prompt"):
+        raise UsageError("the system prompt is no setting", "/system TEXT sets it")
     nearest = difflib.get_close_matches(wanted, NAMES, n=1)
     hint = f"did you mean `{nearest[0]}`?" if nearest else "/set shows them all"
     raise UsageError(f"no setting is called {name!r}", hint)

@@ -26,7 +26,7 @@ ALSO_CALLED = {
 def method_named(text: str) -> Method:
     """The method of that name. Raises `UsageError` with the nearest name, or with the reason why vLLM cannot run it."""
     for method in METHODS:
-        if text == method:
+        if text.lower() == method:
             return method
     if text == "mlp_speculator":
         raise UsageError(

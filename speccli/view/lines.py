@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from speccli.answer import Answer
+from speccli.chat.words import counted
 from speccli.source import described
 from speccli.stats import Acceptance
 
@@ -59,7 +60,7 @@ def acceptance_lines(acceptance: Acceptance) -> list[str]:
     positions = "  ".join(f"{i}: {rate:.0%}" for i, rate in enumerate(acceptance.acceptance_rate_per_pos, 1))
     return [
         f"mean acceptance length {acceptance.mean_acceptance_length:.2f} · acceptance rate {acceptance.draft_acceptance_rate:.0%} "
-        f"({acceptance.num_accepted_tokens} of {acceptance.num_draft_tokens} drafted, {acceptance.num_drafts} drafts)",
+        f"({acceptance.num_accepted_tokens:,} of {acceptance.num_draft_tokens:,} drafted, {counted(acceptance.num_drafts, 'draft')})",
         f"accepted by position  {positions}",
     ]
 
@@ -75,8 +76,7 @@ def _speed(answer: Answer) -> list[str]:
 
 
 def _tokens(answer: Answer) -> str:
-    count = answer.timing.num_tokens
-    return f"{count} token{'s' if count != 1 else ''}"
+    return counted(answer.timing.num_tokens, "token")
 
 
 def _rate(answer: Answer) -> list[str]:
@@ -87,7 +87,7 @@ def _rate(answer: Answer) -> list[str]:
 def _acceptance(acceptance: Acceptance, with_counts: bool = True) -> list[str]:
     if not acceptance.num_drafts:
         return ["nothing was drafted"] if with_counts else []
-    counts = f" ({acceptance.num_accepted_tokens} of {acceptance.num_draft_tokens} drafted)" if with_counts else ""
+    counts = f" ({acceptance.num_accepted_tokens:,} of {acceptance.num_draft_tokens:,} drafted)" if with_counts else ""
     return [
         f"acceptance length {acceptance.mean_acceptance_length:.2f}",
         f"rate {acceptance.draft_acceptance_rate:.0%}{counts}",

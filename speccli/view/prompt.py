@@ -29,6 +29,7 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import Style
 
 from speccli.chat.commands import COMMANDS, is_open
+from speccli.chat.names import begun, quoted
 from speccli.chat.settings import HELP, NAMES, values_of
 from speccli.profile import METHODS
 
@@ -60,13 +61,24 @@ class CommandCompleter(Completer):
             return
         follows = next((command.follows for command in COMMANDS if command.name == name), "nothing")
         if follows == "file":
-            yield from self._files.get_completions(Document(argument, len(argument)), complete_event)
+            yield from self._file_names(argument, name == "file", complete_event)
         elif follows == "setting":
             yield from _setting(argument)
         elif follows == "method" and " " not in argument:
             yield from _matching(argument, ((method, "") for method in METHODS))
         elif follows == "target":
             yield from _matching(argument, ((target, "") for target in self._targets()))
+
+    def _file_names(self, argument: str, has_text: bool, event: CompleteEvent) -> Iterable[Completion]:
+        """The whole name anew, with quotation marks where it needs them. Where a text follows, a blank ends it."""
+        name = begun(argument)
+        has_ended = argument[0] in name if name != argument else has_text and " " in argument
+        if has_ended:
+            return
+        for one in self._files.get_completions(Document(name, len(name)), event):
+            whole = name[: len(name) + one.start_position] + one.text
+            is_folder = one.display_text.endswith("/")
+            yield Completion(quoted(whole, not is_folder), -len(argument), display=one.display)
 
 
 def _setting(argument: str) -> Iterable[Completion]:

@@ -13,6 +13,7 @@ from speccli.chat.comparison import Comparison
 from speccli.chat.settings import HELP, Row
 from speccli.chat.totals import Totals, tokens_per_step
 from speccli.chat.turn import Piece, Run, Token, Turn, pieces
+from speccli.chat.words import counted
 
 STYLES = {"draft": "green", "target": "none", "both": "yellow"}
 
@@ -149,7 +150,7 @@ def _histogram(last: Turn) -> RenderableType:
     for size, count in enumerate(counts, 1):
         table.add_row(Text(str(size), justify="right"), Text(f"{count:,}", justify="right"), _bar(count / max(counts)))
     idle = last.num_steps - last.acceptance.num_drafts
-    return Group(table, Text(f"{idle:,} steps had nothing drafted", style="dim")) if idle else table
+    return Group(table, Text(f"{counted(idle, 'step')} had nothing drafted", style="dim")) if idle else table
 
 
 def _against_plain(run: Run, speed: float | None, plain: float | None) -> Text:
@@ -208,7 +209,7 @@ def _difference(compared: Comparison) -> str:
     place = compared.first_difference
     if place is None:
         ends = " and then one of them ends" if len(compared.first.tokens) != len(compared.second.tokens) else ""
-        return f"the same {compared.num_compared} tokens{ends}"
+        return f"the same {counted(compared.num_compared, 'token')}{ends}"
     one, other = (repr(turn.tokens[place].text) for turn in (compared.first, compared.second))
     why = SAMPLED if compared.is_sampled else NEAR_TIE
     return f"the first token that differs is number {place + 1}: {one} against {other}; {why}"

@@ -22,6 +22,9 @@ from speccli.errors import UsageError
         ('"""\none\n\ntwo\n"""', Said("one\n\ntwo")),
         ('"""/help"""', Said("/help")),
         ('"""', Said('"""')),
+        ('""', Said('""')),
+        ('"""exit"""', Said("exit")),
+        ("exit now", Said("exit now")),
     ],
 )
 def test_a_line_is_read(line: str, expected: Said | Typed) -> None:
@@ -34,6 +37,8 @@ def test_a_line_is_read(line: str, expected: Said | Typed) -> None:
         ("/hepl", "no command is called /hepl", "did you mean `/help`?"),
         ("/regenrate", "no command is called /regenrate", "did you mean `/retry`?"),
         ("/xyzzy", "no command is called /xyzzy", "/help shows them all."),
+        ("exit", "`exit` was not sent: /exit or Ctrl-D leaves", ""),
+        (" Quit ", "`Quit` was not sent: /exit or Ctrl-D leaves", ""),
         ("/stats now", "/stats takes nothing behind it", "type /stats alone"),
     ],
 )
@@ -53,6 +58,8 @@ def test_a_command_that_cannot_be_meant_names_the_nearest(line: str, message: st
         ('"""one"""', False),
         ("one", False),
         ('say """ twice', False),
+        ('/system """Be', True),
+        ('/system """Be\nbrief."""', False),
     ],
 )
 def test_three_quotes_stay_open_until_three_more(text: str, expected: bool) -> None:

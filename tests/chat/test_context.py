@@ -33,6 +33,23 @@ def test_the_fewest_oldest_turns_go(num_turns: int, limit: int, expected: Fit) -
     assert fit(of(num_turns), count, limit, room=50) == expected
 
 
+def test_a_message_too_long_alone_is_counted_once() -> None:
+    counted = []
+
+    def counting(conversation: Conversation) -> int:
+        counted.append(conversation.num_sent)
+        return count(conversation)
+
+    assert fit(of(500), counting, 20, 50) == Fit(20, 20, None)
+    assert counted == [0]
+    assert fit(of(500), counting, 20_175, 50) == Fit(50_020, 20_175, 299)
+    assert len(counted) < 13
+
+
+def test_what_is_left_for_an_answer() -> None:
+    assert Fit(1854, 2048, 1).num_left == 194
+
+
 def test_a_message_too_long_says_by_how_much() -> None:
     assert fit(of(0), count, 10, 50).num_too_many == 11
 

@@ -80,15 +80,29 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_file_goes_into_the_message_fenced_and_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
-    assert with_file(tmp_path / "notes.txt", "What is this?") == "What is this?\n\nnotes.txt:\n```\none\ntwo\n```"
+    assert with_file(tmp_path / "notes.txt", "What is this?", 100) == "What is this?\n\nnotes.txt:\n```\none\ntwo\n```"
 
 
 def test_a_fence_is_longer_than_those_inside(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("```python\n1\n```")
-    assert with_file(tmp_path / "notes.md", "").startswith("notes.md:\n````\n```python")
+    assert with_file(tmp_path / "notes.md", "", 100).startswith("notes.md:\n````\n```python")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photo").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
-        read_text(tmp_path / "photo")
+        read_text(tmp_path / "photo", 100)
+
+
+def test_a_file_that_fits_no_context_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "huge.txt").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(
+        UsageError, match=r"huge\.txt is too large: 1,099,511,627,776 bytes, and the context holds 2,048"
+    ):
+        read_text(tmp_path / "huge.txt", 2048)
+
+
+def test_what_is_no_regular_file_is_refused() -> None:
+    with pytest.raises(UsageError, match="cannot read /dev/zero: it is no regular file"):
+        read_text(Path("/dev/zero"), 2048)

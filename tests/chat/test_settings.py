@@ -2,7 +2,7 @@
 
 import pytest
 
-from speccli.chat.settings import HELP, NAMES, ChatSettings, values_of
+from speccli.chat.settings import HELP, NAMES, ChatSettings, name_and_value, values_of
 from speccli.errors import UsageError
 from speccli.profile import Profile, Sampling, Settings
 
@@ -51,6 +51,7 @@ def test_sampling_is_set(name: str, text: str, value: object) -> None:
             "logit_bias is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
         ("temprature", "1", "no setting is called 'temprature'"),
+        ("system", "Be brief.", "the system prompt is no setting"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(name: str, text: str, message: str) -> None:
@@ -58,6 +59,21 @@ def test_a_value_that_cannot_be_meant_is_refused(name: str, text: str, message: 
         NOTHING.with_value(name, text, speculates=False)
     assert caught.value.message.lower() == message.lower()
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("stop", ("stop", "")),
+        ("stop a=b", ("stop", "a=b")),
+        ("stop=a b", ("stop", "a b")),
+        ("stop = a=b", ("stop", "a=b")),
+        ("stop=", ("stop", "")),
+        ('stop "="', ("stop", '"="')),
+    ],
+)
+def test_a_value_may_hold_blanks_and_equals_signs(argument: str, expected: tuple[str, str]) -> None:
+    assert name_and_value(argument) == expected
 
 
 @pytest.mark.parametrize(("name", "text"), [("min_p", "0.05"), ("logit_bias", '{"42": -100}')])

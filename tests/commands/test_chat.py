@@ -145,6 +145,19 @@ def test_a_prompt_longer_than_the_context_says_by_how_much(plan: Plan, terminal:
     assert caught.value.hint == "shorten the message, or start with --max-model-len up to 1,024"
 
 
+def test_a_conversation_that_leaves_little_room_is_gone_on_with(
+    plan: Plan, terminal: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, small = tmp_path / "chat.json", msgspec.structs.replace(plan, max_model_len=16)
+    chat(small, "one two three four", Options(save=file), View(quiet=True), lambda _: ScriptedEngine([SEA]))
+    go_on = Options(load=file)
+    chat(small, "one two three four five six", go_on, View(quiet=True), lambda _: ScriptedEngine([SEA]))
+    assert capsys.readouterr().out == "The sea is wide.\n" * 2
+    message = "the conversation and this message are 16 tokens long, and the context holds 16: 1 too many"
+    with pytest.raises(UsageError, match=message):
+        chat(small, "one two three four five six seven eight", go_on, View(), lambda _: ScriptedEngine([SEA]))
+
+
 def test_reasoning_goes_to_stderr_and_the_answer_to_stdout(
     plan: Plan, terminal: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -485,6 +485,27 @@ def test_a_file_is_put_into_the_message(talk: Talk, tmp_path: Path) -> None:
     assert "error: cannot read nowhere.txt" in talk.err
 
 
+def test_a_file_is_named_with_blanks_where_nothing_follows(talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "my notes.txt").write_text("the sea")
+    talk.type(f'/file "{tmp_path}/my notes.txt" What\'s this?', f"/save {tmp_path}/my chat.json", "/clear")
+    assert talk.messages[0].startswith("What's this?\n\nmy notes.txt:")
+    talk.type(f"/load {tmp_path}/my chat.json", "/save 'a' b")
+    assert "loaded: 1 turn\n" in talk.err
+    assert "error: too much behind the file a: b" in talk.err
+
+
+def test_the_system_prompt_has_several_lines_or_none(talk: Talk) -> None:
+    talk.type('/system """Be brief.', 'Be kind."""', "First.", '/system ""', "Second.")
+    assert [message.content for message in talk.asked[0].messages] == ["Be brief.\nBe kind.", "First."]
+    assert talk.messages == ["First.", "The sea is wide.", "Second."]
+
+
+def test_a_word_that_means_to_leave_is_not_sent(talk: Talk) -> None:
+    talk.type("exit")
+    assert talk.asked == []
+    assert "error: `exit` was not sent: /exit or Ctrl-D leaves\n" in talk.err
+
+
 class TestContext:
     """A window of 40 words, of which 10 must stay for the answer."""
 
@@ -509,9 +530,16 @@ class TestContext:
         assert [request.messages[-1].content.split()[0] for request in talk.asked] == ["one", "three"]
         assert "the conversation and this message are 32 tokens long, and the context holds 40" in talk.err
 
+    def test_a_message_that_leaves_little_room_says_how_much(self, talk: Talk) -> None:
+        talk.type("/set when_full stop", "one " * 12, "two " * 19)
+        assert (
+            "error: the conversation and this message are 35 tokens long, and the context holds 40: only 5" in talk.err
+        )
+        assert "/set when_full drop forgets the oldest turns" in talk.err
+
     def test_a_message_too_long_says_by_how_much(self, talk: Talk) -> None:
-        talk.type("word " * 50)
-        assert talk.asked == []
+        talk.type("one", "word " * 50)
+        assert len(talk.asked) == 1
         assert "error: the message is 50 tokens long, and the context holds 40: 11 too many" in talk.err
 
 

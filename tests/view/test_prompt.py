@@ -53,7 +53,14 @@ def test_every_command_is_offered_with_what_it_does() -> None:
 
 def test_file_names(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
+    (tmp_path / "my notes.txt").touch()
+    (tmp_path / "my folder").mkdir()
     assert completed(f"/file {tmp_path}/no") == [f"/file {tmp_path}/notes.txt"]
+    spaced = [f'"{tmp_path}/my folder', f'"{tmp_path}/my notes.txt"']
+    assert completed(f"/file {tmp_path}/my") == [f"/file {name}" for name in spaced]
+    assert completed(f'/file "{tmp_path}/my n') == [f"/file {spaced[1]}"]
+    assert completed(f"/save {tmp_path}/my n") == [f"/save {spaced[1]}"]
+    assert completed(f"/file {tmp_path}/my n") == completed(f"/file {spaced[1]}") == []
 
 
 def typed(keys: str, vi: bool = False) -> list[str]:

@@ -3,11 +3,12 @@
 import io
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from speccli.chat.comparison import Comparison
+from speccli.chat.totals import total
 from speccli.view import tables
-from tests.chat.examples import PLAIN, SEA, step, turn
+from tests.chat.examples import NGRAM, PLAIN, SEA, step, turn
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,16 @@ def test_where_answers_part_the_likely_reason_is_said(is_sampled: bool, why: str
     compared = Comparison(turn(*SEA), other, is_sampled=is_sampled)
     Console(file=told, width=300).print(tables.comparison(compared, 300))
     assert f"the first token that differs is number 2: ' sea' against ' ocean'; {why}" in told.getvalue()
+
+
+def shown(renderable: RenderableType, columns: int) -> str:
+    told = io.StringIO()
+    Console(file=told, width=columns).print(renderable)
+    return told.getvalue()
+
+
+def test_one_is_told_as_one() -> None:
+    once = turn(step("The", at_s=10.5), step(" sea", at_s=11.0, drafted=1, accepted=0, finish_reason="stop"))
+    assert "1 step had nothing drafted" in shown(tables.stats(once, total([once]), None), 100)
+    first, other = (turn(step("The", token_ids=(10,)), run=run) for run in (NGRAM, PLAIN))
+    assert "the same 1 token\n" in shown(tables.comparison(Comparison(first, other), 100), 100).replace(" \n", "\n")

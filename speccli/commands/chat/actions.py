@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from speccli.chat import files
+from speccli.chat.commands import unquoted
 from speccli.chat.conversation import Conversation
-from speccli.chat.settings import ChatSettings, named
+from speccli.chat.names import name_and_text, only_name, place
+from speccli.chat.settings import ChatSettings, name_and_value, named
 from speccli.chat.totals import plain_tokens_per_s, total
 from speccli.chat.turn import Turn
+from speccli.chat.words import counted
 from speccli.commands.chat import accepted
 from speccli.commands.chat.session import Leave
 from speccli.errors import UsageError
@@ -75,14 +77,15 @@ def clear(session: Session, _: str) -> None:
     session.conversation = Conversation(session.conversation.system)
     session.unanswered = None
     session.save()
-    session.view.say(f"{_counted(count, 'turn')} forgotten")
+    session.view.say(f"{counted(count, 'turn')} forgotten")
 
 
 def system(session: Session, argument: str) -> None:
     if not argument:
         session.view.say(session.conversation.system or "there is no system prompt")
         return
-    wanted = session.plan.profile.settings.system if argument == "default" else argument
+    given = "" if argument in ('""', "''") else unquoted(argument)
+    wanted = session.plan.profile.settings.system if argument == "default" else given
     session.conversation = session.conversation.with_system(wanted)
     session.view.say(f"system prompt: {wanted}" if wanted else "no system prompt")
 
@@ -94,10 +97,10 @@ def set_value(session: Session, argument: str) -> None:
     if not argument:
         session.view.show(tables.settings_table(rows))
         return
-    name, _, value = argument.replace("=", " ", 1).partition(" ")
+    name, value = name_and_value(argument)
     known = named(name)
-    if value.strip():
-        session.settings = session.settings.with_value(known, value.strip(), session.plan.pairing.is_speculative)
+    if value:
+        session.settings = session.settings.with_value(known, value, session.plan.pairing.is_speculative)
         rows = session.settings.rows(session.plan.profile)
     session.view.show(tables.settings_table(row for row in rows if row.name == known))
 
@@ -128,10 +131,10 @@ def context(session: Session, _: str) -> None:
     last, limit = session.conversation.last, session.plan.max_model_len
     used = last.num_tokens if last else 0
     session.view.say(
-        f"context: {used:,} of {limit:,} tokens ({used / limit:.0%}) · {_counted(len(session.conversation.turns), 'turn')}"
+        f"context: {used:,} of {limit:,} tokens ({used / limit:.0%}) · {counted(len(session.conversation.turns), 'turn')}"
     )
     if session.conversation.num_forgotten:
-        session.view.say(f"{_counted(session.conversation.num_forgotten, 'turn')}, the oldest, no longer sent")
+        session.view.say(f"{counted(session.conversation.num_forgotten, 'turn')}, the oldest, no longer sent")
 
 
 def model(session: Session, argument: str) -> None:
@@ -174,7 +177,7 @@ def doctor(session: Session, _: str) -> None:
         num_generated_tokens=sums.num_tokens,
         num_answers=len(turns),
     )
-    session.view.say(f"{run} · {_counted(sums.num_turns, 'answer')}, {sums.num_tokens:,} tokens")
+    session.view.say(f"{run} · {counted(sums.num_turns, 'answer')}, {counted(sums.num_tokens, 'token')}")
     session.view.show(
         tables.findings((f.severity, f.title, f.evidence, f.cause, f.fix) for f in after_run(observed).findings)
     )
@@ -184,28 +187,28 @@ def doctor(session: Session, _: str) -> None:
 def put_file(session: Session, argument: str) -> None:
     if not argument:
         raise UsageError("/file needs the name of a file", "type it: /file notes.txt What is this about?")
-    name, text = _first_word(argument)
-    session.say(files.with_file(Path(name).expanduser(), text))
+    name, text = name_and_text(argument)
+    session.say(files.with_file(place(name), text, session.plan.max_model_len))
 
 
 def save(session: Session, argument: str) -> None:
-    name = _first_word(argument)[0] if argument else ""
-    file = Path(name).expanduser() if name else session.file or Path(f"chat-{time.strftime('%Y%m%d-%H%M%S')}.json")
+    name = only_name(argument)
+    file = place(name) if name else session.file or Path(f"chat-{time.strftime('%Y%m%d-%H%M%S')}.json")
     if file.exists() and file != session.file:
         raise UsageError(f"{file} exists", "name another file")
     files.save(file, session.conversation, session.settings.sampling)
     session.file = file
-    session.view.say(f"saved: {file} · {_counted(len(session.conversation.turns), 'turn')}")
+    session.view.say(f"saved: {file} · {counted(len(session.conversation.turns), 'turn')}")
 
 
 def load(session: Session, argument: str) -> None:
     if not argument:
         raise UsageError("/load needs the name of a file", "type it: /load chat.json")
-    file = Path(_first_word(argument)[0]).expanduser()
+    file = place(only_name(argument))
     saved = files.load(file)
     session.conversation, session.file, session.unanswered = saved.conversation, file, None
     session.settings = accepted(ChatSettings(saved.sampling, session.settings.display), session.plan, session.view)
-    session.view.say(f"loaded: {_counted(len(saved.conversation.turns), 'turn')}")
+    session.view.say(f"loaded: {counted(len(saved.conversation.turns), 'turn')}")
 
 
 def copy(session: Session, _: str) -> None:
@@ -229,22 +232,6 @@ def _last(session: Session) -> Turn:
     if last is None:
         raise UsageError("nothing was answered yet", "type a message first")
     return last
-
-
-def _first_word(argument: str) -> tuple[str, str]:
-    """The first word, which may be quoted, and what follows it."""
-    if argument[:1] not in ("'", '"'):
-        name, _, rest = argument.partition(" ")
-        return name, rest.strip()
-    try:
-        name = shlex.split(argument)[0]
-    except ValueError as error:
-        raise UsageError(f"a quotation mark is missing: {argument}", "close it") from error
-    return name, argument[argument.index(argument[0], 1) + 1 :].strip()
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _short(text: str) -> str:

@@ -17,6 +17,7 @@ from speccli.chat.commands import Said, parse
 from speccli.chat.conversation import Conversation
 from speccli.chat.settings import ChatSettings
 from speccli.chat.turn import Run, Turn
+from speccli.chat.words import counted
 from speccli.commands.chat import Options, Replan, accepted, too_long
 from speccli.commands.chat.asking import Asked, Question, ask, run_of
 from speccli.engine import Engine
@@ -96,7 +97,7 @@ class Session:
             self.start_engine()
             self.view.narrate("/help lists the commands. Ctrl-C stops an answer, Ctrl-D leaves.")
             if self.conversation.turns:
-                self.view.narrate(f"the conversation so far: {len(self.conversation.turns)} turns")
+                self.view.narrate(f"the conversation so far: {counted(len(self.conversation.turns), 'turn')}")
             try:
                 if self.view.verbose:
                     self.engine()  # its log would be written over the prompt
