@@ -52,7 +52,7 @@ class Starting:
     def now(self) -> str:
         """What is being done, for a line that is redrawn."""
         if self._stages is None:
-            return "ending the engine before"
+            return "first the one before ends"
         return f"{self._stages.now()} · {self.seconds:.0f} s in all"
 
     def engine(self) -> Engine:

@@ -69,7 +69,7 @@ def test_an_engine_starts_when_the_one_before_has_ended() -> None:
         return second
 
     starting = Starting(open_second, Starting(open_first))
-    assert starting.now() == "ending the engine before"
+    assert starting.now() == "first the one before ends"
     may_go_on.set()
     assert starting.engine() is second
     assert not second.closed

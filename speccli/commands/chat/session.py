@@ -67,7 +67,7 @@ class Session:
         """Every answer, those of comparisons and those taken back, too."""
         self.file: Path | None = options.save or options.load
         self._options = options
-        self.open_engine = open_engine
+        self._open_engine = open_engine
         self._replan = replan
         self._first = plan.pairing
         self._before: Plan | None = None
@@ -174,7 +174,7 @@ class Session:
     def start_engine(self, plan: Plan | None = None) -> Starting:
         """The conversation's, or another one, as soon as the one before has ended. The user can type meanwhile."""
         self._is_announced = False
-        self._starting = Starting(partial(self.open_engine, plan or self.plan), self._starting)
+        self._starting = Starting(partial(self._open_engine, plan or self.plan), self._starting)
         return self._starting
 
     def restart(self, plan: Plan) -> None:
