@@ -373,6 +373,13 @@ def test_what_speculation_refuses_is_taken_back_when_it_begins(talk: Talk) -> No
     assert "min_p is taken back" in talk.err
 
 
+def test_what_speculation_refuses_stays_where_it_does_not_begin(talk: Talk) -> None:
+    talk.failing = {"eagle"}
+    talk.type("/method none", "/set min_p 0.1", "First.", "/method eagle", "Second.")
+    assert [request.sampling.min_p for request in talk.asked] == [0.1, 0.1]
+    assert "min_p is taken back" not in talk.err
+
+
 def test_an_engine_that_does_not_start_ends_the_chat(talk: Talk) -> None:
     talk.failing = {"ngram"}
     with pytest.raises(EngineFailed, match="no engine for ngram"):

@@ -168,6 +168,7 @@ class Session:
             self._is_announced = True
             stages = f" ({' · '.join(starting.took)})" if starting.took else ""
             self.view.narrate(f"engine ready after {starting.seconds:.1f} s{stages}")
+            self.settings = accepted(self.settings, self.plan, self.view)
         self._before = None
         return engine
 
@@ -196,7 +197,6 @@ class Session:
 
     def _go_on_with(self, plan: Plan, before: Plan | None) -> None:
         self._before, self.plan = before, plan
-        self.settings = accepted(self.settings, plan, self.view)
         self.start_engine()
 
     def _go_back(self, error: BaseException) -> None:
