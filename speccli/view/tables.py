@@ -14,6 +14,7 @@ from speccli.chat.settings import HELP, Row
 from speccli.chat.totals import Totals, tokens_per_step
 from speccli.chat.turn import Piece, Run, Token, Turn, pieces
 from speccli.chat.words import counted
+from speccli.view.grid import STACKED_BELOW, Grid
 
 STYLES = {"draft": "green", "target": "none", "both": "yellow"}
 
@@ -24,9 +25,12 @@ SEVERITY_STYLES = {"ok": "green", "info": "", "warning": "yellow", "error": "red
 
 BAR_COLUMNS = 20
 
+WIDE = 80
+"""Columns from which on there is room for what a setting means."""
+
 KEYS = (
     ("Enter", 'send; inside """ … """ a new line'),
-    ("Alt-Enter", "a new line"),
+    ("Alt-Enter", "a new line; with vi keys: Esc o"),
     ("Ctrl-G", "write in $EDITOR"),
     ("Ctrl-R", "search what was typed before"),
     ("Tab", "complete commands, values, file names"),
@@ -36,33 +40,30 @@ KEYS = (
 
 
 def help_table() -> RenderableType:
-    table = _plain_table()
+    table = Grid()
     for command in COMMANDS:
-        table.add_row(Text(f"/{command.name} {command.usage}".rstrip(), style="bold"), command.help)
-    table.add_row("", "")
+        table.add(Text(f"/{command.name} {command.usage}".rstrip(), style="bold"), command.help)
+    table.add("", "")
     for key, meaning in KEYS:
-        table.add_row(Text(key, style="bold"), meaning)
+        table.add(Text(key, style="bold"), meaning)
     return table
 
 
 def settings_table(rows: Iterable[Row]) -> RenderableType:
-    table = _plain_table("setting", "value", "from", "meaning")
-    table.columns[0].no_wrap = True
+    table = Grid("setting", "value", "from", "meaning", last_from=WIDE)
     for row in rows:
-        table.add_row(
-            Text(row.name, style="bold"), Text(row.value), Text(row.source, style="dim"), Text(HELP[row.name])
-        )
+        table.add(Text(row.name, style="bold"), Text(row.value), Text(row.source, style="dim"), Text(HELP[row.name]))
     return table
 
 
 def stats(last: Turn, session: Totals, plain_tokens_per_s: float | None) -> RenderableType:
     """The last answer beside all of them. Each figure is a count of the engine's, or follows from such counts."""
     one = Totals().and_turn(last)
-    table = _plain_table("", "last answer", f"all {session.num_turns}" if session.num_turns > 1 else "")
+    table = Grid("", "last answer", *([f"all {session.num_turns}"] if session.num_turns > 1 else []))
     for name, values in _figures(one, session).items():
-        table.add_row(Text(name), *[Text(value, justify="right") for value in values[: 1 + (session.num_turns > 1)]])
+        table.add(Text(name), *[Text(value, justify="right") for value in values[: 1 + (session.num_turns > 1)]])
     first_s = last.timing.time_to_first_token_s
-    table.add_row("time to first token", Text("" if first_s is None else f"{first_s:.2f} s", justify="right"))
+    table.add("time to first token", Text("" if first_s is None else f"{first_s:.2f} s", justify="right"))
     parts: list[RenderableType] = [Text(str(last.run), style="bold"), table]
     if last.acceptance.num_drafts:
         parts += [Text(), _positions(last, session), Text(), _histogram(last)]
@@ -81,9 +82,9 @@ def tokens(turn: Turn, is_coloured: bool) -> RenderableType:
 def comparison(compared: Comparison, columns: int) -> RenderableType:
     """Both answers, their speed, and the first token that differs."""
     turns = (compared.first, compared.second)
-    figures = _plain_table("", *[_how(turn.run) for turn in turns])
+    figures = Grid("", *[_how(turn.run) for turn in turns])
     for name, values in _compared_figures(turns).items():
-        figures.add_row(name, *[Text(value, justify="right") for value in values])
+        figures.add(name, *[Text(value, justify="right") for value in values])
     parts: list[RenderableType] = [figures]
     if compared.speedup is not None:
         one, other = (_how(turn.run) for turn in turns)
@@ -96,14 +97,14 @@ def comparison(compared: Comparison, columns: int) -> RenderableType:
 
 def findings(found: Iterable[tuple[str, str, str, str, str]]) -> RenderableType:
     """Severity, what was looked at, what was seen, why, and what to do."""
-    table = _plain_table()
+    table = Grid()
     for severity, title, evidence, cause, fix in found:
         told = Text(evidence)
         if cause:
             told.append(f"\nwhy: {cause}")
         if fix:
             told.append(f"\ndo:  {fix}", "bold")
-        table.add_row(Text(severity, style=SEVERITY_STYLES.get(severity, "")), Text(title), told)
+        table.add(Text(severity, style=SEVERITY_STYLES.get(severity, "")), Text(title), told)
     return table
 
 
@@ -131,14 +132,14 @@ def _figures(one: Totals, session: Totals) -> dict[str, list[str]]:
 
 def _positions(last: Turn, session: Totals) -> RenderableType:
     several = session.num_turns > 1
-    table = _plain_table("accepted at position", "last", "all" if several else "", "")
+    table = Grid("accepted at position", "last", *(["all"] if several else []), "", last_from=STACKED_BELOW)
     rates = last.acceptance.acceptance_rate_per_pos
     overall = session.acceptance.acceptance_rate_per_pos
     for place, rate in enumerate(rates):
-        table.add_row(
+        table.add(
             Text(str(place + 1), justify="right"),
             Text(f"{rate:.1%}", justify="right"),
-            Text(f"{overall[place]:.1%}" if several else "", justify="right"),
+            *([Text(f"{overall[place]:.1%}", justify="right")] if several else []),
             _bar(rate),
         )
     return table
@@ -146,9 +147,9 @@ def _positions(last: Turn, session: Totals) -> RenderableType:
 
 def _histogram(last: Turn) -> RenderableType:
     counts = tokens_per_step(last.acceptance, last.num_steps)
-    table = _plain_table("tokens per step", "steps", "")
+    table = Grid("tokens per step", "steps", "", last_from=STACKED_BELOW)
     for size, count in enumerate(counts, 1):
-        table.add_row(Text(str(size), justify="right"), Text(f"{count:,}", justify="right"), _bar(count / max(counts)))
+        table.add(Text(str(size), justify="right"), Text(f"{count:,}", justify="right"), _bar(count / max(counts)))
     idle = last.num_steps - last.acceptance.num_drafts
     return Group(table, Text(f"{counted(idle, 'step')} had nothing drafted", style="dim")) if idle else table
 
@@ -247,10 +248,3 @@ def _bar(share: float) -> Text:
 
 def _how(run: Run) -> str:
     return str(run).partition(" · ")[2]
-
-
-def _plain_table(*heads: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=bool(heads), header_style="dim", show_edge=False)
-    for head in heads:
-        table.add_column(head)
-    return table
