@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -15,8 +15,13 @@ from speccli.jsonl.line import Line, TextPart, Turn, Wrong
 from speccli.jsonl.openai import BODY_KEYS, CHAT_URL, COMPLETIONS_URL, OpenAILine, own_form
 from speccli.profile import Sampling
 
+T = TypeVar("T")
+
 Form = Literal["speccli", "openai"]
 Kind = Literal["invalid_line", "duplicate_id", "refused"]
+
+MAX_N = 128
+"""As OpenAI has it. All of a line's answers are in memory until the last has come."""
 
 STREAM_INTERVAL = 16
 """Tokens that a step of a batch may gather: nobody reads along, and each step told costs the front end some microseconds."""
@@ -76,9 +81,17 @@ class _Peek(msgspec.Struct, frozen=True):
     url: Any = None
 
 
+class _Carried(msgspec.Struct, frozen=True):
+    """What a record carries again, whatever else the line says."""
+
+    metadata: Any = None
+    body: Any = None
+
+
 _line_decoder = msgspec.json.Decoder(Line)
 _openai_decoder = msgspec.json.Decoder(OpenAILine)
 _peek_decoder = msgspec.json.Decoder(_Peek)
+_carried_decoder = msgspec.json.Decoder(_Carried)
 
 SAMPLING_KEYS = Sampling.__struct_fields__
 NO_SAMPLING = (None,) * len(SAMPLING_KEYS)
@@ -108,7 +121,7 @@ def _of_line(raw: RawLine, line: Line, defaults: Defaults) -> Entry:
     if (line.prompt is None) == (line.messages is None):
         raise Wrong("give either `prompt` or `messages`")
     if line.messages is None:
-        if not line.prompt or line.prompt.isspace():
+        if line.prompt is None or _is_blank(line.prompt):
             raise Wrong("the prompt is empty")
         messages: tuple[Message, ...] = (Message("user", line.prompt),)
     else:
@@ -132,8 +145,8 @@ def _filled(
     source = Source(_id(raw, line), raw.name, raw.number)
     if messages and defaults.system and messages[0].role not in ("system", "developer"):
         messages = (Message("system", defaults.system), *messages)
-    if line.n is not None and line.n < 1:
-        raise Wrong("`n` must be at least 1")
+    if line.n is not None and not 1 <= line.n <= MAX_N:
+        raise Wrong(f"`n` must be at least 1 and at most {MAX_N}")
     request = Request(
         id=f"{raw.name}:{raw.number}",
         messages=messages,
@@ -180,9 +193,17 @@ def _structured(response_format: dict[str, Any]) -> dict[str, Any]:
 def _messages(turns: tuple[Turn, ...]) -> tuple[Message, ...]:
     if not turns:
         raise Wrong("`messages` is empty")
-    return tuple(
+    messages = tuple(
         Message(turn.role, turn.content if isinstance(turn.content, str) else _joined(turn.content)) for turn in turns
     )
+    asked = [message.content for message in messages if message.role == "user"]
+    if asked and all(_is_blank(text) for text in asked):
+        raise Wrong("the prompt is empty")
+    return messages
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
 
 
 def _joined(parts: tuple[TextPart, ...]) -> str:
@@ -201,19 +222,32 @@ def _seeded(sampling: Sampling, index: int) -> Sampling:
 
 
 def _problem(raw: RawLine, reason: str) -> Entry:
-    """An entry for a bad line, under its own id where one can be read."""
-    try:
-        peek = _peek_decoder.decode(raw.text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        peek = _Peek()
+    """An entry for a bad line, under its own id and with its metadata where they can be read."""
+    peek = _read(_peek_decoder, raw.text) or _Peek()
     given = peek.custom_id if peek.id is None else peek.id
     has_id = isinstance(given, str | int) and not isinstance(given, bool) and given != ""
     return Entry(
         Source(given if has_id else f"{raw.name}:{raw.number}", raw.name, raw.number),
         None,
-        Problem("invalid_line", f"{raw.name}:{raw.number}: {_explained(reason)}"),
+        Problem("invalid_line", f"{printable(raw.name)}:{raw.number}: {printable(_explained(reason))}"),
         "openai" if _is_openai(peek) else "speccli",
+        metadata=_metadata(raw.text),
     )
+
+
+def _metadata(text: bytes) -> Any:
+    carried = _read(_carried_decoder, text)
+    if carried is None:
+        return None
+    return carried.body.get("metadata") if isinstance(carried.body, dict) else carried.metadata
+
+
+def _read(decoder: msgspec.json.Decoder[T], text: bytes) -> T | None:
+    """What can be read of a bad line."""
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _explained(reason: str) -> str:
@@ -224,3 +258,8 @@ def _explained(reason: str) -> str:
     known = (*Line.__struct_fields__, *OpenAILine.__struct_fields__, *BODY_KEYS, "role", "content")
     nearest = difflib.get_close_matches(unknown[1], known, n=1)
     return f"{reason}; did you mean `{nearest[0]}`?" if nearest else reason
+
+
+def printable(text: str) -> str:
+    """One line that a terminal shows as it is: what would move its cursor or colour it is escaped."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -129,6 +129,13 @@ def test_what_goes_to_the_chat_template_and_what_comes_back() -> None:
         ('{"prompt": " "}', "stdin:1: the prompt is empty"),
         ('{"messages": []}', "stdin:1: `messages` is empty"),
         ('{"prompt": "a", "n": 0}', "stdin:1: `n` must be at least 1"),
+        ('{"prompt": "a", "n": 129}', "stdin:1: `n` must be at least 1 and at most 128"),
+        (f'{{"prompt": "a", "n": {2**70}}}', "stdin:1: "),
+        ('{"messages": [{"role": "user", "content": ""}]}', "stdin:1: the prompt is empty"),
+        ('{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": " "}]}]}', "stdin:1: the prompt is empty"),
+        ('{"messages": [{"role": "user", "content": []}]}', "stdin:1: the prompt is empty"),
+        ('{"custom_id": "c", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": ""}]}}', "stdin:1: the prompt is empty"),
+        ('{"\\u001b[31mred\\u009b\\n": 1}', "stdin:1: Object contains unknown field `\\x1b[31mred\\x9b\\n`"),
         ('{"prompt": "a", "id": ""}', "stdin:1: the id is empty"),
         ('{"prompt": "a", "id": "x", "custom_id": "y"}', "stdin:1: give either `id` or `custom_id`"),
         (b'{"prompt": "\xff\xfe"}', "stdin:1: "),
@@ -150,6 +157,31 @@ def test_a_bad_line_says_what_is_wrong_and_the_next_is_read(line: str | bytes, s
 def test_a_bad_line_keeps_its_id_where_one_can_be_read() -> None:
     bad, worse = entries('{"id": 7, "promt": "a"}', '{"id": {"x": 1}}')
     assert (bad.source.id, worse.source.id) == (7, "stdin:2")
+
+
+def test_a_conversation_without_a_users_turn_or_with_one_that_says_something_is_answered() -> None:
+    for roles in (["system"], ["user", "user"], ["assistant", "user"]):
+        contents = ["", "Go on."] if len(roles) > 1 else ["Write."]
+        turns = [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
+        assert len(request(json.dumps({"messages": turns})).messages) == len(roles)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('{"id": 7, "promt": "a", "metadata": {"row": 1}}', 7),
+        ('{"metadata": {"row": 1}}', "stdin:1"),
+        ('{"custom_id": "c", "url": "/v1/completions", "body": {"prompt": 5, "metadata": {"row": 1}}}', "c"),
+    ],
+)
+def test_a_bad_line_keeps_its_metadata(line: str, name: str | int) -> None:
+    [bad] = entries(line)
+    assert (bad.source.id, bad.metadata) == (name, {"row": 1})
+
+
+def test_metadata_that_cannot_be_read_costs_a_bad_line_no_id() -> None:
+    [bad] = entries(b'{"id": 7, "promt": "a", "metadata": "\xff"}')
+    assert (bad.source.id, bad.metadata) == (7, None)
 
 
 def openai(body: dict[str, Any], url: str = "/v1/chat/completions", **further: Any) -> str:
