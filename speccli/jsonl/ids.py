@@ -5,9 +5,13 @@ They are in a temporary file of SQLite's. Most ids are new, which a filter of fi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sqlite3
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from speccli.errors import MachineError
 
 CACHE_KIB = 16 * 1024
 """What SQLite keeps of it in memory."""
@@ -41,11 +45,12 @@ class Ids:
 
     def __init__(self) -> None:
         self._table = sqlite3.connect("", isolation_level=None)
-        self._table.executescript(
-            f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};"
-            "CREATE TABLE written (key TEXT PRIMARY KEY, failed INTEGER) WITHOUT ROWID;"
-            "CREATE TABLE met (key TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID; BEGIN"
-        )
+        with _told():
+            self._table.executescript(
+                f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};"
+                "CREATE TABLE written (key TEXT PRIMARY KEY, failed INTEGER) WITHOUT ROWID;"
+                "CREATE TABLE met (key TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID; BEGIN"
+            )
         self._may_be_written, self._may_be_met = _Filter(), _Filter()
         self._written: list[tuple[str, bool]] = []
         self._met: list[tuple[str, str]] = []
@@ -61,7 +66,8 @@ class Ids:
     def look_up(self, name: str | int) -> Known:
         self._flush()
         key = _key(name)
-        place = self._table.execute("SELECT place FROM met WHERE key = ?", (key,)).fetchone()
+        with _told():
+            place = self._table.execute("SELECT place FROM met WHERE key = ?", (key,)).fetchone()
         return self._known(key, None if place is None else place[0])
 
     def meet(self, name: str | int, place: str) -> Known:
@@ -85,12 +91,14 @@ class Ids:
     def _known(self, key: str, met_at: str | None) -> Known:
         if self._written:
             self._flush()
-        failed = self._table.execute("SELECT failed FROM written WHERE key = ?", (key,)).fetchone()
+        with _told():
+            failed = self._table.execute("SELECT failed FROM written WHERE key = ?", (key,)).fetchone()
         return Known(failed is not None, bool(failed and failed[0]), met_at)
 
     def _flush(self) -> None:
-        self._table.executemany("INSERT OR IGNORE INTO written VALUES (?, ?)", self._written)
-        self._table.executemany("INSERT OR IGNORE INTO met VALUES (?, ?)", self._met)
+        with _told():
+            self._table.executemany("INSERT OR IGNORE INTO written VALUES (?, ?)", self._written)
+            self._table.executemany("INSERT OR IGNORE INTO met VALUES (?, ?)", self._met)
         self._written.clear()
         self._met.clear()
 
@@ -120,6 +128,18 @@ class _Filter:
         return bool(self._bytes) and all(
             self._bytes[(bits >> shift >> 3) % FILTER_BYTES] & 1 << (bits >> shift & 7) for shift in SHIFTS
         )
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """SQLite's trouble with its file, in words."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise MachineError(
+            f"cannot keep the ids of the lines in a temporary file: {error}",
+            "make room in the temporary folder, or name another: SQLITE_TMPDIR=FOLDER",
+        ) from error
 
 
 def _key(name: str | int) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speccli.errors import MachineError
 from speccli.jsonl import ids
 from speccli.jsonl.ids import UNKNOWN, Ids, Known
 
@@ -40,3 +42,11 @@ def test_it_is_right_with_a_filter_that_is_full_and_rows_that_were_written(monke
             assert table.meet(f"row {number}", str(number)) == UNKNOWN
         for number in range(3000):
             assert table.meet(f"row {number}", "again") == Known(False, False, str(number))
+
+
+def test_a_temporary_folder_that_is_full_is_said_with_the_variable_that_names_another() -> None:
+    with closing(Ids()) as table:
+        table._table.execute("PRAGMA max_page_count = 4")
+        with pytest.raises(MachineError, match="database or disk is full") as caught:
+            deque(table.meet("x" * 60 + str(number), "in:1") for number in range(5000))
+        assert "SQLITE_TMPDIR" in caught.value.hint
