@@ -144,6 +144,15 @@ def summary(tally: Tally, is_complete: bool) -> Summary:
     )
 
 
+def is_summary(content: bytes) -> bool:
+    """Whether a file holds what `--summary` writes."""
+    try:
+        msgspec.json.decode(content, type=Summary)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 def _percentiles(latencies: Latencies) -> Percentiles:
     return Percentiles(latencies.percentile(0.5), latencies.percentile(0.9), latencies.percentile(0.99))
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
+import os
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import msgspec
 
 from speccli import jsonl
+from speccli.commands.batch_ending import check_summary, how_to_go_on, how_to_retry, is_own_summary, write_summary
 from speccli.commands.batch_job import Job
 from speccli.errors import ExitCode, MachineError, UsageError
+from speccli.jsonl.places import identity
 from speccli.plan import Plan
 from speccli.progress import Progress, Tally, summary
 from speccli.view import View
@@ -43,25 +47,31 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(options: Options) -> None:
     """Refuse, before anything is fetched or started, what cannot be read or must not be written."""
-    inputs = jsonl.find_inputs(options.sources)
-    jsonl.check_outputs((options.output, options.errors, options.summary), inputs)
+    inputs = _inputs(options)
+    outputs = (options.output, options.errors, options.summary)
+    jsonl.check_outputs(outputs, inputs, to_stdout=options.output is None)
+    if options.output is None:
+        _stdout()
+    _stdin(inputs)
+    if options.summary is not None:
+        check_summary(options.summary, options.policy.overwrite)
     if options.strict:
         _require_good(inputs)
 
 
 def batch(plan: Plan, options: Options, view: View, open_engine: OpenEngine) -> ExitCode:
     """Answer every line that has no record yet. A bad line becomes an error record and stops nothing."""
-    inputs = jsonl.find_inputs(options.sources)
+    inputs = _inputs(options)
     defaults = jsonl.Defaults(plan.profile.sampling, plan.profile.settings.system, options.truncate)
     with jsonl.open_ledger(
         options.output,
         options.errors,
-        sys.stdout.fileno,
+        _stdout,
         lambda: jsonl.run_of(plan, inputs, options.format, options.truncate, options.ordered, options.errors),
         options.policy,
         view.narrate,
     ) as ledger:
-        entries = ledger.missing(jsonl.read(jsonl.lines(inputs, sys.stdin.buffer), defaults))
+        entries = ledger.missing(jsonl.read(jsonl.lines(inputs, _stdin(inputs)), defaults))
         return _Run(plan, options, view, open_engine, ledger).answer(entries, inputs)
 
 
@@ -81,6 +91,7 @@ class _Run:
 
     def answer(self, entries: Iterator[jsonl.Entry], inputs: Sequence[jsonl.Input]) -> ExitCode:
         is_complete = False
+        unwritten: MachineError | None = None
         try:
             first = self._job.first_request(entries)
             if first is not None:
@@ -90,7 +101,9 @@ class _Run:
             self._view.narrate("interrupted: every record written so far is whole")
             return ExitCode.INTERRUPTED
         finally:
-            self._close(is_complete)
+            unwritten = self._close(is_complete, any(one.is_stream for one in inputs))
+        if unwritten is not None:
+            raise unwritten
         return ExitCode.FINDINGS if self._tally.failed + self._ledger.num_failed else ExitCode.DONE
 
     def _generate(self, entries: Iterable[jsonl.Entry], inputs: Sequence[jsonl.Input]) -> None:
@@ -107,25 +120,25 @@ class _Run:
                 self._tally.end()
                 progress.summary()
 
-    def _close(self, is_complete: bool) -> None:
-        """Say how it ended and what can be done, whatever ended it."""
-        tally, view = self._tally, self._view
+    def _close(self, is_complete: bool, reads_stream: bool) -> MachineError | None:
+        """Say how it ended and what can be done, whatever ended it. Returns what kept the summary from being written."""
+        tally, view, options = self._tally, self._view, self._options
         told = summary(tally, is_complete)
-        if self._options.summary is not None:
-            _write_summary(self._options.summary, msgspec.json.format(msgspec.json.encode(told), indent=2))
+        unwritten = None if options.summary is None else write_summary(options.summary, told)
+        if unwritten is not None and not is_complete:
+            view.narrate(unwritten.message)
         if not self._has_started:
             view.narrate(str(tally))
+        can_resume = self._ledger.can_resume
         if tally.first_problem is not None:
-            where = self._options.errors or self._options.output or "the output"
+            where = options.errors or options.output or "the output"
             several = f"{tally.failed} lines failed, the first: "
             view.narrate(f"{several if tally.failed > 1 else 'a line failed: '}{tally.first_problem}")
-            view.narrate(
-                f'such lines have an "error" in {where}; with --retry-failed the same command answers them again'
-            )
-            view.narrate("(where the input is mended first, add --force: it is another one then)")
+            for line in how_to_retry(options.policy, can_resume, reads_stream, where):
+                view.narrate(line)
         if not is_complete:
-            can = self._ledger.can_resume
-            view.narrate("the same command goes on from here" if can else "with -o FILE the same command could go on")
+            view.narrate(how_to_go_on(options.policy, can_resume, reads_stream))
+        return unwritten
 
 
 class _Total:
@@ -153,8 +166,8 @@ def _require_good(inputs: Sequence[jsonl.Input]) -> None:
         raise UsageError(f"--strict reads the input twice, which {stream.name} does not allow", "name a file")
     problems: list[str] = []
     count = 0
-    with closing(jsonl.Ids()) as ids:
-        for entry in jsonl.missing(jsonl.read(jsonl.lines(inputs, sys.stdin.buffer), jsonl.Defaults()), ids):
+    with contextlib.closing(jsonl.Ids()) as ids:
+        for entry in jsonl.missing(jsonl.read(jsonl.lines(inputs, _stdin(inputs)), jsonl.Defaults()), ids):
             if entry.problem is not None:
                 count += 1
                 problems += [entry.problem.message] if count <= PROBLEMS_SHOWN else []
@@ -166,8 +179,26 @@ def _require_good(inputs: Sequence[jsonl.Input]) -> None:
         )
 
 
-def _write_summary(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content + b"\n")
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror}", "name a file that can be written") from error
+def _inputs(options: Options) -> tuple[jsonl.Input, ...]:
+    """What is to be read: no pattern means what this very command writes."""
+    own = jsonl.written_before(options.output, options.errors)
+    told = options.summary
+    if told is not None and is_own_summary(told):
+        own |= {place for place in (identity(told, "write"),) if place is not None}
+    return jsonl.find_inputs(options.sources, own)
+
+
+def _stdin(inputs: Sequence[jsonl.Input]) -> BinaryIO:
+    if all(one.path is not None for one in inputs):
+        return io.BytesIO()
+    if sys.stdin is None:
+        raise UsageError("stdin is closed", "name a file, or lead one there: < FILE")
+    with contextlib.suppress(io.UnsupportedOperation):  # it is no descriptor
+        os.set_blocking(sys.stdin.fileno(), True)  # else a pause of the writer would read as the end
+    return sys.stdin.buffer
+
+
+def _stdout() -> int:
+    if sys.stdout is None:
+        raise UsageError("stdout is closed", "name a file for the records: -o FILE")
+    return sys.stdout.fileno()

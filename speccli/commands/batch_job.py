@@ -85,7 +85,9 @@ class Job:
         refusals = [answer.error for answer in waiting.answers if answer.error is not None]
         if refusals:
             source = entry.source
-            self._fail(waiting, jsonl.Problem("refused", f"{source.file}:{source.line}: {refusals[0]}"))
+            said = "\n".join(map(jsonl.printable, refusals[0].splitlines()))
+            place = f"{jsonl.printable(source.file)}:{source.line}"
+            self._fail(waiting, jsonl.Problem("refused", f"{place}: {said}"))
             return
         self._write(waiting, jsonl.record(entry, waiting.answers, self._form_of(entry), self._model), False)
         self._tally.succeed(waiting.answers)

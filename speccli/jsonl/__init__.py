@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from speccli.jsonl.guard import check_outputs, written_before
 from speccli.jsonl.ids import Ids
 from speccli.jsonl.inputs import Input, RawLine, count_lines, find_inputs, lines
-from speccli.jsonl.ledger import Ledger, Policy, check_outputs, missing, open_ledger
+from speccli.jsonl.ledger import Ledger, Policy, missing, open_ledger
 from speccli.jsonl.records import failure, json_schema, record
-from speccli.jsonl.requests import Defaults, Entry, Form, Problem, Source, read
+from speccli.jsonl.requests import Defaults, Entry, Form, Problem, Source, printable, read
 from speccli.jsonl.run import run_of
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "lines",
     "missing",
     "open_ledger",
+    "printable",
     "read",
     "record",
     "run_of",
+    "written_before",
 ]

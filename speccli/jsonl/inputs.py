@@ -7,14 +7,16 @@ import importlib
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
+from speccli import paths
 from speccli.errors import UsageError
+from speccli.jsonl.places import Identity, identity, is_device
 
 STDIN = "-"
 
@@ -37,7 +39,7 @@ class Input(msgspec.Struct, frozen=True):
     @property
     def is_stream(self) -> bool:
         """Whether it can be read only once."""
-        return self.path is None or not self.path.is_file()
+        return self.path is None or not os.path.isfile(self.path)  # noqa: PTH113 - False, too, where that cannot be asked
 
 
 class RawLine(NamedTuple):
@@ -49,18 +51,25 @@ class RawLine(NamedTuple):
     fault: str | None = None
 
 
-def find_inputs(names: Sequence[str]) -> tuple[Input, ...]:
-    """The files that are named, patterns filled in. Raises `UsageError` for one that is missing or named twice."""
-    found = [one for name in names for one in _named(name)]
+def find_inputs(names: Sequence[str], no_match: Collection[Identity] = ()) -> tuple[Input, ...]:
+    """The files that are named, patterns filled in: never with one of `no_match`.
+
+    Raises `UsageError` for one that is missing, named twice, or of a kind that lines cannot be read from.
+    """
+    found = [one for name in names for one in _named(name, no_match)]
     by_file: dict[object, Input] = {}
+    called: set[str] = set()
     for one in found:
-        key = STDIN if one.path is None else _identity(one.path)
+        key = STDIN if one.path is None else identity(one.path, "read")
         if key in by_file:
             raise UsageError(
                 f"{one.name} is named twice{'' if by_file[key].name == one.name else f', also as {by_file[key].name}'}",
                 "name each input once",
             )
+        if one.name in called:
+            raise UsageError(f"two inputs are called {one.name}: their lines could not be told apart", "rename one")
         by_file[key] = one
+        called.add(one.name)
     return tuple(found)
 
 
@@ -82,32 +91,32 @@ def count_lines(inputs: Sequence[Input]) -> int | None:
 
 
 def _count(path: Path) -> int:
-    count = 0
     with _opened(path) as raw, closing(_unpacked(raw, str(path))) as file:
-        try:
-            for line in file:
-                count += not line.isspace()
-        except Exception as error:
-            if not _is_damage(error):
-                raise
-            count += 1  # the fault that tells of it
-    return count
+        return sum(1 for _ in _lines_of(str(path), file))
 
 
-def _named(name: str) -> list[Input]:
+def _named(name: str, no_match: Collection[Identity]) -> list[Input]:
     if name == STDIN:
         return [Input("stdin")]
-    path = Path(name)
-    if not path.exists() and glob.has_magic(name):
+    if paths.is_there(name) or not glob.has_magic(name):
+        files = [name]
+    else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - a pattern may be absolute
-        files = [match for match in matches if Path(match).is_file()]
+        files = [match for match in matches if os.path.isfile(match) and identity(Path(match), "read") not in no_match]  # noqa: PTH113
         if not files:
             raise UsageError(f"no file matches {name}", "correct the pattern, or name the files")
-        return [Input(_shown(file), Path(file)) for file in files]
-    one = Input(_shown(name), path)
-    if not path.exists() or path.is_dir() or not one.is_stream:
-        _opened(path).close()
-    return [one]
+    found = [Input(_shown(file), Path(file)) for file in files]
+    for one in found:
+        _look_into(one)
+    return found
+
+
+def _look_into(one: Input) -> None:
+    """Raise `UsageError` where a file is missing, or shows at its start that no line can be read from it. A stream is left alone."""
+    if one.path is None or (one.is_stream and is_device(one.path) and not one.path.is_socket()):
+        return
+    with _opened(one.path) as raw, closing(_unpacked(raw, one.name)):
+        pass
 
 
 def _shown(name: str) -> str:
@@ -122,15 +131,15 @@ def _opened(path: Path) -> BinaryIO:
         raise UsageError(f"cannot read {path}: {error.strerror}", "name a JSONL file, or - for stdin") from error
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    about = path.stat()
-    return about.st_dev, about.st_ino
-
-
 def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
     """The text of the file: what it is shows in its first bytes, whatever its name is."""
     buffered = file if hasattr(file, "peek") else io.BufferedReader(cast(io.RawIOBase, file))
-    start = cast(io.BufferedReader, buffered).peek(4)[:4]
+    try:
+        start = cast(io.BufferedReader, buffered).peek(4)[:4]
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {name}: {error.strerror or error}", "name a JSONL file, or - for stdin"
+        ) from error
     if start.startswith(GZIP):
         import gzip
 
@@ -163,7 +172,7 @@ def _lines_of(name: str, file: BinaryIO) -> Iterator[RawLine]:
                 _skip_line(file)
                 yield RawLine(name, number, b"", f"the line is longer than {MAX_LINE_BYTES // 2**20} MiB")
                 continue
-            text = (line.removeprefix(UTF8_BOM) if number == 1 else line).strip()
+            text = line.removeprefix(UTF8_BOM).strip()  # files that were put together have one within
             if text:
                 yield RawLine(name, number, text)
     except Exception as error:  # of three packers, each with its own

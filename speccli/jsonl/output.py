@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import select
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,13 @@ from speccli.errors import MachineError, UsageError
 SYNC_EVERY_S = 10.0
 """A record is the system's as soon as it is written, so it outlives this process; a power failure costs this much."""
 
+FIRST_OF_OURS = 3
+"""The first descriptor that is neither stdin, stdout nor stderr."""
+
 NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
+
+STARTS = (b'{"schema_version":', b'{"id":"batch_req_')
+"""How a record begins, in either form."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -29,12 +36,14 @@ class Written(msgspec.Struct, frozen=True):
     schema_version: Any = None
     id: Any = None
     custom_id: Any = None
+    response: Any = msgspec.UNSET
     error: Any = None
 
     @property
     def name(self) -> str | int | None:
-        """The line's id; None where this is no record of ours."""
-        found = self.custom_id if self.schema_version is None else self.id
+        """The line's id; None where this is no record of ours: a line of an OpenAI Batch input has no response."""
+        ours = self.custom_id if self.response is not msgspec.UNSET else None
+        found = ours if self.schema_version is None else self.id
         return found if isinstance(found, str | int) else None
 
 
@@ -50,6 +59,19 @@ class Stream:
     def __init__(self, descriptor: int, name: str) -> None:
         self.name = name
         self._descriptor = descriptor
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """A device or a pipe that is there."""
+        try:
+            return cls(_above_standard(os.open(path, os.O_WRONLY)), str(path))
+        except OSError as error:
+            raise _no_place(path, error) from error
+
+    @classmethod
+    def beside(cls, descriptor: int, name: str) -> Self:
+        """The same as an open descriptor, which stays open when this is closed."""
+        return cls(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_OF_OURS), name)
 
     def write(self, record: bytes) -> None:
         try:
@@ -99,16 +121,18 @@ class RecordFile:
         if time.monotonic() - self._synced_s > SYNC_EVERY_S:
             self._sync()
 
-    def recover(self, visit: Visit) -> int:
-        """Visit every record. What a killed run left of a last one is cut off; returns how many bytes that was."""
+    def read(self, visit: Visit) -> int:
+        """Visit every record. Returns how many bytes behind the last one a killed run left of another."""
         whole = 0
         for end, _, name, is_failure in self._records():
             whole = end
             visit(name, is_failure)
-        torn = self._end - whole
-        if torn:
-            self._cut_to(whole)
-        return torn
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+        return self._end - whole
+
+    def cut_off(self, num_bytes: int) -> None:
+        """Drop so many of the last bytes."""
+        self._cut_to(self._end - num_bytes)
 
     def clear(self) -> None:
         self._cut_to(0)
@@ -116,7 +140,11 @@ class RecordFile:
     def drop_failures(self) -> None:
         """Keep the answers alone, so that the failed lines can be answered again. All at once: the file is replaced."""
         folder, name = self.path.parent, self.path.name
-        descriptor, new = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+        try:
+            made, new = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+            descriptor = _above_standard(made)
+        except OSError as error:
+            raise _cannot_write(self.name, error) from error
         try:
             for _, line, _, is_failure in self._records():
                 if not is_failure:
@@ -176,7 +204,9 @@ class RecordFile:
 
 def _is_torn(line: bytes) -> bool:
     """A killed process leaves the start of a record; a power failure may leave zeros."""
-    return not line.endswith(b"\n") and line[:1] in (b"{", b"\0")
+    if line.endswith(b"\n"):
+        return False
+    return line.startswith(b"\0") or any(line.startswith(start[: len(line)]) for start in STARTS)
 
 
 def _decoded(line: bytes) -> Written | None:
@@ -187,20 +217,28 @@ def _decoded(line: bytes) -> Written | None:
 
 
 def _write_all(descriptor: int, record: bytes) -> None:
-    written = os.write(descriptor, record)
+    written = 0
     while written < len(record):
-        written += os.write(descriptor, record[written:])
+        try:
+            written += os.write(descriptor, record[written:] if written else record)
+        except BlockingIOError:
+            _wait_for_room(descriptor)
+
+
+def _wait_for_room(descriptor: int) -> None:
+    """A pipe that does not block says so when it is full: its reader is slower than we are."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    poll.poll()
 
 
 def _open_locked(path: Path) -> int:
     """Open for appending, made if missing. Whoever replaced the file meanwhile is waited for by opening it again."""
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = _above_standard(os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
         except OSError as error:
-            raise UsageError(
-                f"cannot write {path}: {error.strerror}", "name a file in a folder that exists and can be written"
-            ) from error
+            raise _no_place(path, error) from error
         try:
             _lock(descriptor, path)
             os.lseek(descriptor, 0, os.SEEK_END)
@@ -210,6 +248,16 @@ def _open_locked(path: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_ino == os.fstat(descriptor).st_ino:
                 return descriptor
+        os.close(descriptor)
+
+
+def _above_standard(descriptor: int) -> int:
+    """A descriptor that nobody takes for stdin, stdout or stderr, one of which was closed."""
+    if descriptor >= FIRST_OF_OURS:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_OF_OURS)
+    finally:
         os.close(descriptor)
 
 
@@ -223,6 +271,12 @@ def _lock(descriptor: int, path: Path) -> None:
         raise UsageError(
             f"another run is writing {path}", "wait until it has ended, or name another file with -o"
         ) from error
+
+
+def _no_place(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"cannot write {path}: {error.strerror}", "name a file in a folder that exists and can be written"
+    )
 
 
 def _cannot_write(name: str, error: OSError) -> MachineError:

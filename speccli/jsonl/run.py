@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from speccli import __version__, whole
 from speccli.errors import MachineError, UsageError
@@ -18,6 +19,9 @@ from speccli.profile import Sampling
 from speccli.source import described
 
 SCHEMA_VERSION = 1
+
+SECRET = "hf_token"
+"""An argument of vLLM's that is nobody's business, and no answer's."""
 
 
 class InputFile(msgspec.Struct, frozen=True):
@@ -46,6 +50,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling
     system: str | None
     reasoning_parser: str | None = None
+    kv_cache_dtype: str | None | UnsetType = UNSET
+    engine: dict[str, Any] | UnsetType = UNSET
+    """vLLM's arguments that speccli does not name. Unset in a file that does not tell."""
     format: str
     truncate: bool
     ordered: bool
@@ -67,6 +74,8 @@ def run_of(plan: Plan, inputs: Sequence[Input], format: str, truncate: bool, ord
         sampling=plan.profile.sampling,
         system=plan.profile.settings.system,
         reasoning_parser=plan.profile.settings.reasoning_parser,
+        kv_cache_dtype=plan.profile.settings.kv_cache_dtype,
+        engine=_of_answers(plan.profile.settings.engine or {}),
         format=format,
         truncate=truncate,
         ordered=ordered,
@@ -74,19 +83,42 @@ def run_of(plan: Plan, inputs: Sequence[Input], format: str, truncate: bool, ord
     )
 
 
+def _of_answers(engine: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in engine.items() if key != SECRET}
+
+
 def run_path(output: Path) -> Path:
     return output.with_name(output.name + ".run.json")
 
 
 def remembered(output: Path) -> Run | None:
-    """The run that wrote this output, if its file is there."""
+    """The run that wrote this output, if its file is there. Raises `UsageError` where that is no such file."""
     path = run_path(output)
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", "begin anew with --overwrite") from error
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(
+            f"{path} does not tell of a run of speccli batch: {error}",
+            "name another file with -o; or go on with the records that are there (--force), or begin anew (--overwrite)",
+        ) from error
+
+
+def known_run(output: Path) -> Run | None:
+    """The same; None, too, where what lies beside the output tells of no run."""
+    try:
+        return remembered(output)
+    except UsageError:
+        return None
+
+
+def require_own(output: Path) -> None:
+    """Refuse to write over somebody else's file beside the output."""
+    try:
+        remembered(output)
+    except UsageError as error:
+        raise UsageError(error.message, "name another output with -o, or replace it with --overwrite") from error
 
 
 def remember(run: Run, output: Path) -> None:
@@ -101,6 +133,8 @@ def remember(run: Run, output: Path) -> None:
 
 def differences(then: Run, now: Run) -> list[str]:
     """What is not as it was, a line each. Another version of speccli is no reason to begin anew."""
+    if then.engine is UNSET:
+        now = msgspec.structs.replace(now, engine=UNSET, kv_cache_dtype=UNSET)
     before, after = dict(_flat(then)), dict(_flat(now))
     keys = [*before, *(key for key in after if key not in before)]
     return [
@@ -125,9 +159,12 @@ def _changed_inputs(then: Sequence[InputFile], now: Sequence[InputFile]) -> list
 
 
 def _flat(run: Run) -> Iterator[tuple[str, Any]]:
-    for key, value in msgspec.to_builtins(run).items():
+    as_written: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(run))
+    for key, value in as_written.items():
         if key == "sampling":
             yield from value.items()
+        elif key == "engine":
+            yield from ((f"engine.{name}", one) for name, one in value.items())
         elif key not in ("inputs", "speccli_version"):
             yield key, value
 

@@ -17,7 +17,7 @@ from speccli import jsonl
 from speccli.commands.batch import Options, batch, check
 from speccli.engine import Request, Split
 from speccli.engine.scripted import Answer, Dies, Refused, ScriptedEngine, Wrote
-from speccli.errors import EngineFailed, ExitCode, UsageError
+from speccli.errors import EngineFailed, ExitCode, MachineError, UsageError
 from speccli.plan import Plan
 from speccli.profile import Profile, Settings
 from speccli.view import View
@@ -183,6 +183,13 @@ class TestRecords:
         [record] = records(out)
         assert record["error"]["message"].endswith("in.jsonl:1: no")
 
+    def test_what_a_refusal_quotes_moves_no_cursor(self, plan: Plan, tmp_path: Path, out: Path) -> None:
+        def answer(_: Request) -> Answer:
+            return Refused("no \x1b[2J\nin\tgrammar")
+
+        run(plan, write(tmp_path, '{"id": "a", "prompt": "one"}'), out, ScriptedEngine(answer))
+        assert records(out)[0]["error"]["message"].endswith("in.jsonl:1: no \\x1b[2J\nin\\tgrammar")
+
 
 class TestOpenAIsForm:
     def test_its_example_is_answered_in_its_form(self, plan: Plan, out: Path) -> None:
@@ -335,6 +342,153 @@ class TestEndings:
             check(Options(sources=("-",), strict=True))
 
 
+class TestAdvice:
+    """What a run that ended early, or with failed lines, says about going on."""
+
+    def said(
+        self, plan: Plan, source: str, out: Path | None, capsys: pytest.CaptureFixture[str], policy: jsonl.Policy
+    ) -> str:
+        run(plan, source, out, ScriptedEngine(interrupted_at(":3")), policy)
+        return capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("policy", "how"),
+        [
+            (jsonl.Policy(), "the same command"),
+            (jsonl.Policy(overwrite=True), "the same command without --overwrite"),
+            (jsonl.Policy(resume=False), "the same command without --no-resume"),
+            (jsonl.Policy(resume=False, overwrite=True), "the same command without --overwrite and --no-resume"),
+        ],
+    )
+    def test_the_command_that_goes_on_is_named_and_does(
+        self, plan: Plan, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str], policy: jsonl.Policy, how: str
+    ) -> None:
+        source = write(tmp_path, '{"prompt": "1"}', "bad", '{"prompt": "3"}')
+        said = self.said(plan, source, out, capsys, policy)
+        assert f"\n{how} goes on from here\n" in said
+        assert f"; with --retry-failed {how} answers them again\n" in said
+        assert "leave each in its place and add --force: one without an id is known by its number" in said
+        changed = msgspec.structs.replace(policy, overwrite=False, resume=None)
+        assert run(plan, source, out, ScriptedEngine(echo), changed) == ExitCode.FINDINGS
+        assert [record["line"] for record in records(out)] == [1, 2, 3]
+
+    @pytest.mark.parametrize(
+        ("policy", "how"),
+        [
+            (jsonl.Policy(), " with --resume, given the same lines,"),
+            (jsonl.Policy(resume=True), ", given the same lines,"),
+            (jsonl.Policy(resume=False), " without --no-resume but with --resume, given the same lines,"),
+        ],
+    )
+    def test_stdin_needs_the_users_word_and_its_failed_lines_are_not_promised(
+        self, plan: Plan, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, policy: jsonl.Policy, how: str
+    ) -> None:  # fmt: skip
+        lines = b'{"prompt": "1"}\nbad\n{"prompt": "3"}\n'
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+        said = self.said(plan, "-", out, capsys, policy)
+        assert f"\nthe same command{how} goes on from here\n" in said
+        assert f'such lines have an "error" in {out}\n' in said
+        assert "--retry-failed" not in said
+
+    def test_a_run_to_stdout_promises_nothing(
+        self, plan: Plan, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        said = self.said(plan, write(tmp_path, "bad", "worse", '{"prompt": "3"}'), None, capfd, jsonl.Policy())
+        assert "a run goes on only from a file that -o names" in said
+        assert "--retry-failed" not in said
+
+
+class TestSummary:
+    def test_one_that_cannot_be_written_is_refused_before_anything_starts(self, tmp_path: Path) -> None:
+        source = write(tmp_path, '{"prompt": "a"}')
+        with pytest.raises(UsageError, match=r"cannot write .*: its folder does not exist"):
+            check(Options(sources=(source,), summary=tmp_path / "no" / "summary.json"))
+
+    def test_a_folder_where_nothing_can_be_put_aside_is_refused_as_well(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = write(tmp_path, '{"prompt": "a"}')
+        (tmp_path / "summary.json").touch()
+        monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+        with pytest.raises(UsageError, match="may not be written to"):
+            check(Options(sources=(source,), summary=tmp_path / "summary.json"))
+
+    def test_somebody_elses_file_is_kept_and_an_own_one_replaced(self, plan: Plan, tmp_path: Path, out: Path) -> None:
+        source, summary = write(tmp_path, '{"prompt": "a"}'), tmp_path / "summary.json"
+        for foreign in ("precious\n", "{}", "[" * 100_000):
+            summary.write_text(foreign)
+            with pytest.raises(UsageError, match=r"summary\.json exists already, and is no summary"):
+                run(plan, source, out, ScriptedEngine(echo), summary=summary)
+            assert summary.read_text() == foreign
+        run(plan, source, out, ScriptedEngine(echo), jsonl.Policy(overwrite=True), summary=summary)
+        assert json.loads(summary.read_bytes())["lines_done"] == 1
+        run(plan, source, out, ScriptedEngine(echo), summary=summary)
+        assert json.loads(summary.read_bytes())["lines_written_before"] == 1
+
+    def test_a_device_takes_it(self, plan: Plan, tmp_path: Path, out: Path) -> None:
+        source, pipe = write(tmp_path, '{"prompt": "a"}'), tmp_path / "pipe"
+        os.mkfifo(pipe)
+        for device in (Path("/dev/null"), pipe):
+            reader = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+            policy = jsonl.Policy(overwrite=True)
+            assert run(plan, source, out, ScriptedEngine(echo), policy, summary=device) == ExitCode.DONE
+            told = os.read(reader, 2**16)
+            os.close(reader)
+        assert json.loads(told)["lines_done"] == 1
+
+    def test_one_that_fails_at_the_end_hides_nothing(
+        self, plan: Plan, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "gone").mkdir()
+        summary = tmp_path / "gone" / "summary.json"
+
+        def removing(request: Request) -> Answer:
+            if summary.parent.exists():
+                summary.parent.rmdir()
+            return [Dies("out of memory")] if request.messages[-1].content == "die" else echo(request)
+
+        source = write(tmp_path, '{"prompt": "die"}')
+        with pytest.raises(EngineFailed, match="out of memory"):
+            run(plan, source, out, ScriptedEngine(removing), summary=summary)
+        said = capsys.readouterr().err
+        assert f"cannot write {summary}: No such file or directory" in said
+        assert "the same command goes on from here" in said
+        summary.parent.mkdir()
+        source = write(tmp_path, '{"prompt": "a"}')
+        with pytest.raises(MachineError, match=r"cannot write .*: No such file or directory"):
+            run(plan, source, out, ScriptedEngine(removing), jsonl.Policy(overwrite=True), summary=summary)
+        assert len(records(out)) == 1
+
+
+class TestPatterns:
+    def test_the_same_command_goes_on_in_the_folder_that_it_writes_to(
+        self, plan: Plan, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        write(tmp_path, '{"prompt": "a"}', "bad")
+        named: dict[str, Any] = {"errors": Path("errors.jsonl"), "summary": Path("summary.jsonl")}
+        for _ in range(3):
+            assert run(plan, "*", Path("out.jsonl"), ScriptedEngine(echo), **named) == ExitCode.FINDINGS
+            assert len(records(out)) == len(records(Path("errors.jsonl"))) == 1
+        assert run(plan, "*", Path("out.jsonl"), ScriptedEngine(echo), jsonl.Policy(overwrite=True), **named)
+        assert len(records(out)) == 1
+
+    def test_an_input_that_was_named_as_output_by_mistake_is_kept(
+        self, plan: Plan, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        source = Path(write(tmp_path, '{"prompt": "a"}'))
+        other = Path(write(tmp_path, '{"prompt": "b"}', name="other.jsonl"))
+        overwrite = jsonl.Policy(overwrite=True)
+        with pytest.raises(UsageError, match="is the input itself"):
+            run(plan, "*.jsonl", source, ScriptedEngine(echo), overwrite)
+        run(plan, "other.jsonl", out, ScriptedEngine(echo))
+        for place in ("errors", "summary"):
+            with pytest.raises(UsageError, match="is the input itself"):
+                run(plan, "*.jsonl", out, ScriptedEngine(echo), overwrite, **{place: other})
+        assert other.read_text() == '{"prompt": "b"}\n'
+
+
 def interrupted_at(ending: str) -> Any:
     def answer(request: Request) -> Answer:
         if request.id.endswith(ending):
@@ -433,6 +587,18 @@ class TestResuming:
         assert run(plan, sources, out, ScriptedEngine(echo)) == ExitCode.DONE
         assert [Path(record["file"]).name for record in records(out)] == ["x.jsonl", "y.jsonl", "z.jsonl"]
 
+    def test_failed_lines_done_again_leave_the_order_and_say_so(
+        self, plan: Plan, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def answer(request: Request) -> Answer:
+            return Refused("no") if request.messages[-1].content == "1" else echo(request)
+
+        source = write(tmp_path, '{"prompt": "1"}', '{"prompt": "2"}')
+        run(plan, source, out, ScriptedEngine(answer), ordered=True)
+        assert run(plan, source, out, ScriptedEngine(echo), jsonl.Policy(retry_failed=True), ordered=True) == 0
+        assert [record["line"] for record in records(out)] == [2, 1]
+        assert "not in the order of the input" in capsys.readouterr().err
+
 
 class TestForeignFiles:
     def test_an_existing_file_is_kept_unless_overwriting_is_asked_for(
@@ -441,7 +607,7 @@ class TestForeignFiles:
         out.write_text("precious\n")
         source = write(tmp_path, '{"prompt": "a"}')
         for policy in (jsonl.Policy(), jsonl.Policy(force=True), jsonl.Policy(resume=True, retry_failed=True)):
-            with pytest.raises(UsageError, match="exists already"):
+            with pytest.raises(UsageError, match="is no record of speccli batch" if policy.force else "exists already"):
                 run(plan, source, out, ScriptedEngine(echo), policy)
         assert out.read_text() == "precious\n"
         run(plan, source, out, ScriptedEngine(echo), jsonl.Policy(overwrite=True))

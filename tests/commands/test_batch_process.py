@@ -149,3 +149,61 @@ def test_bad_options_are_said_before_anything_starts(tmp_path: Path) -> None:
     assert code == ExitCode.USAGE
     assert said.startswith("speccli: error: cannot read nowhere.jsonl")
     assert run(tmp_path, "-", "--max-in-flight", "0")[0] == ExitCode.USAGE
+
+
+def run_shell(folder: Path, arguments: str) -> tuple[int, str]:
+    """The command with redirections."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m tests.commands.scripted_batch 0 batch {arguments}', sys.executable], cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("- <&-", "stdin is closed"),
+        ("in.jsonl >&-", "stdout is closed"),
+        ("in.jsonl -o .", "cannot write .: it is a folder"),
+        ("in.jsonl -o ''", "cannot write .: it is a folder"),
+        ("- -o in.jsonl --overwrite < in.jsonl", "in.jsonl is the input itself"),
+        ("in.jsonl >> in.jsonl", "stdout is the input itself"),
+        ("in.jsonl utf16.jsonl -o out.jsonl", "utf16.jsonl is UTF-16 text"),
+    ],
+)
+def test_an_ordinary_mistake_is_one_message_with_a_hint(tmp_path: Path, arguments: str, said: str) -> None:
+    write_input(tmp_path, 3)
+    (tmp_path / "utf16.jsonl").write_text('{"prompt": "a"}', encoding="utf-16")
+    before = (tmp_path / "in.jsonl").read_bytes()
+    code, told = run_shell(tmp_path, arguments)
+    assert code == ExitCode.USAGE
+    assert told.startswith(f"speccli: error: {said}\nhint: ")
+    assert len(told.splitlines()) == 2
+    assert (tmp_path / "in.jsonl").read_bytes() == before
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_closed_streams_that_are_not_needed_are_not_missed(tmp_path: Path) -> None:
+    write_input(tmp_path, 3)
+    code, told = run_shell(tmp_path, "in.jsonl -o out.jsonl --errors errors.jsonl <&- >&-")
+    assert code == ExitCode.FINDINGS
+    assert "Traceback" not in told
+    assert records(tmp_path / "out.jsonl").keys() == {"q0", "q1", "q2"}
+
+
+def test_a_pause_of_whoever_writes_to_stdin_is_not_its_end(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    process = subprocess.Popen(
+        [*COMMAND, "0", "batch", "-", "-o", "out.jsonl"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=ours,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.close(ours)
+    with os.fdopen(theirs, "wb", buffering=0) as pipe:
+        pipe.write(b'{"id": "a", "prompt": "a"}\n{"id": "b", ')
+        wait_for(tmp_path / "out.jsonl", 0, process)
+        time.sleep(0.3)
+        pipe.write(b'"prompt": "b"}\n')
+    assert end(process)[0] == ExitCode.DONE
+    assert records(tmp_path / "out.jsonl").keys() == {"a", "b"}

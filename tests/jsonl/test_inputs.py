@@ -6,7 +6,9 @@ import gzip
 import importlib.util
 import io
 import os
+import socket
 import threading
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from speccli import jsonl
 from speccli.errors import UsageError
 from speccli.jsonl import inputs
+from tests.jsonl.example import no_entry
 
 
 def numbered(*names: Path | str, stdin: bytes = b"") -> list[tuple[str, int, bytes]]:
@@ -160,3 +163,72 @@ def test_a_name_that_is_no_utf_8_is_told_as_well_as_it_can_be(tmp_path: Path) ->
     file.write_bytes(b'{"prompt": "a"}\n')
     [line] = jsonl.lines(jsonl.find_inputs([str(file)]), io.BytesIO())
     assert line.name == f"{tmp_path}/\ufffd.jsonl"
+
+
+def test_every_line_may_begin_with_a_byte_order_mark_as_files_put_together_have_it(tmp_path: Path) -> None:
+    file = tmp_path / "both.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"prompt": "a"}\n\xef\xbb\xbf{"prompt": "b"}\n\xef\xbb\xbf\n')
+    assert [text for _, _, text in numbered(file)] == [b'{"prompt": "a"}', b'{"prompt": "b"}']
+    assert jsonl.count_lines(jsonl.find_inputs([str(file)])) == 2
+
+
+@pytest.mark.parametrize("named", ["the file", "a pattern"])
+def test_what_no_line_can_be_read_from_is_refused_when_it_is_named(tmp_path: Path, plain: Path, named: str) -> None:
+    file = tmp_path / "b.jsonl"
+    file.write_bytes('{"prompt": "a"}\n'.encode("utf-16"))
+    with pytest.raises(UsageError, match=r"b\.jsonl is UTF-16 text"):
+        jsonl.find_inputs([str(plain), str(file)] if named == "the file" else [str(tmp_path / "*.jsonl")])
+
+
+def test_a_socket_is_refused_when_it_is_named(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "socket"))
+        with pytest.raises(UsageError, match=r"cannot read .*socket: "):
+            jsonl.find_inputs([str(tmp_path / "socket")])
+
+
+def test_a_huge_line_is_counted_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "MAX_LINE_BYTES", 2**20)
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"x" * 50_000_000 + b'\n\n{"prompt": "after"}\n')
+    found = jsonl.find_inputs([str(file)])
+    tracemalloc.start()
+    assert jsonl.count_lines(found) == 2
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000_000
+
+
+def test_two_inputs_whose_names_read_the_same_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("stdin").write_text('{"prompt": "a"}\n')
+    with pytest.raises(UsageError, match="two inputs are called stdin"):
+        jsonl.find_inputs(["-", "stdin"])
+    jsonl.find_inputs(["-", "./stdin"])
+
+
+def test_a_name_that_no_file_can_have_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="File name too long"):
+        jsonl.find_inputs(["x" * 300])
+    with pytest.raises(UsageError, match="no file matches"):
+        jsonl.find_inputs(["x" * 300 + "*"])
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageError, match=r"cannot read .*loop: Too many levels"):
+        jsonl.find_inputs([str(tmp_path / "loop")])
+
+
+def test_a_folder_that_may_not_be_entered_is_one_message(tmp_path: Path, plain: Path) -> None:
+    with no_entry(tmp_path), pytest.raises(UsageError, match=r"cannot read .*a\.jsonl: Permission denied"):
+        jsonl.find_inputs([str(plain)])
+
+
+def test_a_stream_that_fails_at_once_is_one_message() -> None:
+    class Broken(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, _: object) -> int:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(UsageError, match="cannot read stdin: Input/output error"):
+        list(jsonl.lines(jsonl.find_inputs(["-"]), io.BufferedReader(Broken())))

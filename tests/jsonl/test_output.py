@@ -8,6 +8,8 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,8 @@ OPENAI_FAILED = b'{"id":"batch_req_2","custom_id":"d","response":null,"error":{"
 def recovered(path: Path) -> tuple[list[tuple[str | int, bool]], int]:
     found: list[tuple[str | int, bool]] = []
     with RecordFile(path) as file:
-        torn = file.recover(lambda name, is_failure: found.append((name, is_failure)))
+        torn = file.read(lambda name, is_failure: found.append((name, is_failure)))
+        file.cut_off(torn)
     return found, torn
 
 
@@ -54,7 +57,8 @@ def test_the_zeros_that_a_power_failure_leaves_are_cut_off(tmp_path: Path) -> No
     ("content", "line"),
     [
         (b"precious\n", 1), (b"precious", 1), (GOOD + b"precious\n" + GOOD, 2), (GOOD + b"precious", 2),
-        (b'{"name": "somebody else\'s"}\n', 1), (b"\xff\n", 1), (GOOD + b"{\n", 2),
+        (b'{"name": "somebody else\'s"}\n', 1), (b"\xff\n", 1), (GOOD + b"{\n", 2), (b'{"name": "in one line"}', 1),
+        (b'{"custom_id": "a line to answer", "url": "/v1/chat/completions", "body": {}}\n', 1),
     ],
 )  # fmt: skip
 def test_what_is_no_record_is_refused_and_kept(tmp_path: Path, content: bytes, line: int) -> None:
@@ -133,7 +137,7 @@ def test_the_lock_survives_reading_and_replacing_the_file(tmp_path: Path) -> Non
     path = tmp_path / "out"
     path.write_bytes(GOOD + FAILED)
     with RecordFile(path) as file:
-        file.recover(lambda name, is_failure: None)
+        file.read(lambda name, is_failure: None)
         file.drop_failures()
         code = f"from pathlib import Path; from speccli.jsonl.output import RecordFile; RecordFile(Path({str(path)!r}))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -144,3 +148,35 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "no" / "out", tmp_path):
         with pytest.raises(UsageError, match=f"cannot write {path}: "):
             RecordFile(path)
+
+
+def test_a_record_waits_for_a_reader_of_a_pipe_that_does_not_block() -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    record = b"x" * 2**20 + b"\n"
+    read = bytearray()
+
+    def reader() -> None:
+        while part := os.read(ours, 2**16):
+            time.sleep(0.0005)
+            read.extend(part)
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    stream = Stream(theirs, "stdout")
+    stream.write(record)
+    stream.close()
+    thread.join()
+    os.close(ours)
+    assert read == record
+
+
+def test_no_file_takes_the_place_of_a_closed_stdout(tmp_path: Path) -> None:
+    code = (
+        "import os; os.close(1); from pathlib import Path; from speccli.jsonl.output import RecordFile;"
+        f"file = RecordFile(Path({str(tmp_path / 'out')!r})); file.drop_failures()\n"
+        "try: os.write(1, b'noise')\nexcept OSError as error: print(error.strerror, file=__import__('sys').stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "Bad file descriptor"
+    assert (tmp_path / "out").read_bytes() == b""
