@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.application import Application
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
@@ -100,3 +101,10 @@ def test_what_was_typed_before_is_found() -> None:
         assert [prompt.read(), prompt.read()] == ["first", "second"]
         threading.Timer(0.3, lambda: keyboard.send_text(f"{CTRL_R}fir\r\r")).start()  # when the history is there
         assert prompt.read() == "first"
+
+
+def test_ctrl_z_suspends(monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended: list[bool] = []
+    monkeypatch.setattr(Application, "suspend_to_background", lambda self: suspended.append(True))
+    assert typed(f"one\x1a\r{CTRL_D}") == ["one"]
+    assert suspended == [True]
