@@ -52,6 +52,7 @@ def answer(request: Request) -> Answer:
 LINES = st.one_of(
     st.builds(lambda text: {"prompt": text}, st.sampled_from(["a", "bb", "ccc", "refuse", "dddd\u2028e"])),
     st.builds(lambda name, text: {"id": name, "prompt": text}, st.integers(0, 5), st.sampled_from(["x", "yy"])),
+    st.builds(lambda number, more: {"id": f"FOLDER/in.jsonl:{number}{more}", "prompt": "x"}, st.integers(1, 9), st.sampled_from(["", "+"])),
     st.builds(lambda n: {"prompt": "many", "n": n, "seed": 3, "metadata": {"n": n}}, st.integers(1, 3)),
     st.builds(
         lambda name: {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": "hi"}]}},
@@ -102,7 +103,7 @@ def test_the_union_of_interrupted_runs_is_one_uninterrupted_run(
 ) -> None:
     with tempfile.TemporaryDirectory() as named:
         folder = Path(named)
-        (folder / "in.jsonl").write_text(content(lines))
+        (folder / "in.jsonl").write_text(content(lines).replace("FOLDER", named))
         run(folder, Breaking(2, 0, None), ordered, split, "whole")
         for after, how, cut, max_in_flight, retry_failed in breaks:
             error = {"kill": Killed(), "engine": EngineFailed("it died"), "ctrl-c": KeyboardInterrupt()}[how]
