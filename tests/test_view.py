@@ -166,3 +166,11 @@ def test_waiting_leaves_stdout_and_stderr_where_they_lead(monkeypatch: pytest.Mo
     with View().waiting(lambda: "loading weights 3 s"):
         assert (sys.stdout, sys.stderr) == (out, err)
     assert "loading weights 3 s" in err.getvalue()
+
+
+def test_where_there_is_no_editor_the_text_stays_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VISUAL", "/nowhere/editor")
+    assert View().edited("half a message") == "half a message"
+    assert "error: cannot run the editor /nowhere/editor" in capsys.readouterr().err
