@@ -598,6 +598,14 @@ def _explained(error: SpeccliError) -> SpeccliError:
     return explained(error)
 
 
+def _say(error: SpeccliError) -> None:
+    from speccli.view.visible import visible  # an error quotes what was given, whatever that holds
+
+    print(visible(f"speccli: error: {error.message}"), file=sys.stderr)  # noqa: T201
+    if error.hint:
+        print(visible(f"hint: {error.hint}"), file=sys.stderr)  # noqa: T201
+
+
 def main() -> None:
     """The one boundary: every expected error becomes one message, one hint and an exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -609,9 +617,7 @@ def main() -> None:
         error = _explained(failed)
         if os.environ.get("SPECCLI_DEBUG"):
             traceback.print_exc()
-        print(f"speccli: error: {error.message}", file=sys.stderr)  # noqa: T201
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)  # noqa: T201
+        _say(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)

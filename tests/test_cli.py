@@ -54,6 +54,12 @@ def test_an_input_that_does_not_exist_is_named_before_anything_starts(run_speccl
     assert "speccli: error: cannot read nowhere.jsonl: No such file or directory\nhint: " in done.stderr.decode()
 
 
+def test_an_error_that_quotes_what_was_typed_does_not_command_the_terminal(run_speccli: Run) -> None:
+    done = run_speccli("chat", "Hello", "--target", "\x1b[2Jx")
+    assert done.stderr.startswith(b"speccli: error: no checkpoint is called '")
+    assert b"\x1b" not in done.stderr
+
+
 def test_debug_brings_the_traceback(run_speccli: Run) -> None:
     done = run_speccli("chat", "Hello", "-k", "0", SPECCLI_DEBUG="1")
     assert "Traceback" in done.stderr.decode()

@@ -12,6 +12,7 @@ import msgspec
 from speccli.bench.cells import Percentiles
 from speccli.bench.compare import Difference, Row, Spread
 from speccli.bench.prompts import POOLED
+from speccli.chat.words import counted
 
 SCHEMA_VERSION = 1
 
@@ -54,9 +55,9 @@ class Report(msgspec.Struct, frozen=True):
         repeats = max((row.num_repeats for row in self.rows), default=0)
         own = told["num_with_own_sampling"]
         return (
-            f"{_counted(told['num_prompts'], 'prompt')}, up to {told['max_tokens']} tokens each, "
+            f"{counted(told['num_prompts'], 'prompt')}, up to {told['max_tokens']} tokens each, "
             f"temperature {told['temperature']:g}{f' ({own} with sampling of their own)' if own else ''}, "
-            f"median of {_counted(repeats, 'repeat')}"
+            f"median of {counted(repeats, 'repeat')}"
         )
 
     @property
@@ -78,10 +79,6 @@ class Report(msgspec.Struct, frozen=True):
 
     def pooled(self, batch_size: int) -> list[Row]:
         return [row for row in self.rows if (row.batch_size, row.category) == (batch_size, POOLED)]
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def to_json(report: Report) -> bytes:
