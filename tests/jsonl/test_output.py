@@ -171,12 +171,12 @@ def test_a_record_waits_for_a_reader_of_a_pipe_that_does_not_block() -> None:
     assert read == record
 
 
-def test_no_file_takes_the_place_of_a_closed_stdout(tmp_path: Path) -> None:
+@pytest.mark.parametrize("further", ["", "file.drop_failures();"])
+def test_no_file_takes_the_place_of_a_closed_stdout(tmp_path: Path, further: str) -> None:
     code = (
         "import os; os.close(1); from pathlib import Path; from speccli.jsonl.output import RecordFile;"
-        f"file = RecordFile(Path({str(tmp_path / 'out')!r})); file.drop_failures()\n"
-        "try: os.write(1, b'noise')\nexcept OSError as error: print(error.strerror, file=__import__('sys').stderr)"
+        f"file = RecordFile(Path({str(tmp_path / 'out')!r})); {further} os.write(1, b'noise')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "Bad file descriptor"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "Bad file descriptor" in done.stderr
     assert (tmp_path / "out").read_bytes() == b""
