@@ -24,6 +24,8 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     role: str
     content: str
+    name: str | None = None
+    """Who speaks, for chat templates that tell several users apart."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

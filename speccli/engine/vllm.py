@@ -154,9 +154,8 @@ class VllmEngine:
         from vllm.renderers import ChatParams
 
         template = {**_template(request), "tokenize": False}
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
         params = ChatParams(chat_template_kwargs=template)
-        return self._engine.renderer.render_chat([messages], params, how)[1][0]
+        return self._engine.renderer.render_chat([conversation(request)], params, how)[1][0]
 
     def _reading(self, request: Request) -> Reading | None:
         """A bare prompt has no chat template, so nothing says where its reasoning begins."""
@@ -206,6 +205,12 @@ class VllmEngine:
 
     def _failed(self) -> EngineFailed:
         return _failure("the engine died", self._log)
+
+
+def conversation(request: Request) -> list[dict[str, str]]:
+    """Its messages, as a chat template takes them."""
+    messages = [msgspec.structs.asdict(message) for message in request.messages]
+    return [{key: value for key, value in message.items() if value is not None} for message in messages]
 
 
 def _template(request: Request) -> dict[str, Any]:

@@ -21,6 +21,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | tuple[TextPart, ...]
+    name: str | None = None
 
 
 class Line(Sampling, frozen=True, kw_only=True, forbid_unknown_fields=True):

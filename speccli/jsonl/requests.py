@@ -194,7 +194,8 @@ def _messages(turns: tuple[Turn, ...]) -> tuple[Message, ...]:
     if not turns:
         raise Wrong("`messages` is empty")
     messages = tuple(
-        Message(turn.role, turn.content if isinstance(turn.content, str) else _joined(turn.content)) for turn in turns
+        Message(turn.role, turn.content if isinstance(turn.content, str) else _joined(turn.content), turn.name)
+        for turn in turns
     )
     asked = [message.content for message in messages if message.role == "user"]
     if asked and all(_is_blank(text) for text in asked):

@@ -46,6 +46,19 @@ def test_a_prompt_becomes_one_user_message() -> None:
     assert entry.request.sampling == DEFAULTS
 
 
+def test_who_speaks_is_told_to_the_chat_template() -> None:
+    from speccli.engine.vllm import conversation
+
+    [entry] = entries(
+        '{"messages": [{"role": "user", "name": "Ann", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]}'
+    )
+    assert entry.request is not None
+    assert conversation(entry.request) == [
+        {"role": "user", "content": "Hi", "name": "Ann"},
+        {"role": "assistant", "content": "Yes?"},
+    ]
+
+
 def test_messages_are_kept_and_the_system_prompt_goes_first_unless_there_is_one() -> None:
     plain, own = entries(
         '{"messages": [{"role": "user", "content": "Hi"}]}',
