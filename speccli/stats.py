@@ -36,8 +36,9 @@ class Acceptance(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def acceptance_rate_per_pos(self) -> tuple[float, ...]:
-        """Of all drafts, the share whose token at this position was accepted."""
-        return tuple(count / self.num_drafts for count in self.num_accepted_tokens_per_pos)
+        """Of all drafts, the share whose token at this position was accepted; empty without drafts."""
+        counts = self.num_accepted_tokens_per_pos if self.num_drafts else ()
+        return tuple(count / self.num_drafts for count in counts)
 
     def after(self, step: Step) -> Acceptance:
         """These counts and one more step."""

@@ -36,6 +36,11 @@ def test_plain_decoding_has_no_drafts_and_one_token_a_step() -> None:
     ) == (1.0, 0.0, ())
 
 
+def test_positions_that_are_known_before_the_first_draft_have_no_rates() -> None:
+    """vLLM's counters of a server that has answered nothing yet."""
+    assert Acceptance(0, 0, 0, (0, 0, 0)).acceptance_rate_per_pos == ()
+
+
 def test_a_step_cut_short_still_counts_all_that_was_accepted() -> None:
     assert fold([step(4, 4, 2)]).num_accepted_tokens == 4
 

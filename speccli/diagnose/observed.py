@@ -33,6 +33,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: not said."""
     num_speculative_tokens: int | None = None
     num_generated_tokens: int | None = None
+    """None: not said. Of a server 0, if it has answered nothing yet."""
     num_answers: int = 0
     num_failed: int = 0
     errors: tuple[tuple[str, int], ...] = ()
@@ -77,7 +78,7 @@ def of_records(records: Iterable[object]) -> Observed:
         readings=tuple(readings.all),
         method=str(about.get("method") or ""),
         num_speculative_tokens=k if isinstance(k, int) and k > 0 else None,
-        num_generated_tokens=tokens,
+        num_generated_tokens=tokens or None,
         num_answers=answers,
         num_failed=failed,
         errors=tuple(errors.most_common(KEPT_ERRORS)),
@@ -94,7 +95,7 @@ def of_metrics(text: str) -> Observed:
     return Observed(
         acceptance=last.acceptance,
         readings=tuple(_minus(after, before) for before, after in pairwise(counts)),
-        num_generated_tokens=last.whole("generation_tokens"),
+        num_generated_tokens=last.whole("generation_tokens") if last.is_of_vllm else None,
         num_running=last.value("num_requests_running"),
         counts_speculation=last.has_speculation,
     )
@@ -139,6 +140,10 @@ class _Scrape:
                 self._positions[min(int(position[1]), 1023)] += value
             else:
                 self._values[name] += value
+
+    @property
+    def is_of_vllm(self) -> bool:
+        return self.has_speculation or "generation_tokens" in self._values
 
     @property
     def has_speculation(self) -> bool:

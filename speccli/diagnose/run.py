@@ -83,6 +83,22 @@ def _summary(observed: Observed) -> Iterator[Finding]:
     )
 
 
+def _nothing_yet(observed: Observed) -> Iterator[Finding]:
+    """vLLM sets its counters up at 0 (`v1/spec_decode/metrics.py: SpecDecodingProm`)."""
+    acceptance = observed.acceptance
+    counts = (acceptance.num_drafts, acceptance.num_draft_tokens, *acceptance.num_accepted_tokens_per_pos)
+    if observed.num_generated_tokens != 0 or any(counts):
+        return
+    yield Finding(
+        id="run.nothing-yet",
+        severity="info",
+        title="amount",
+        evidence="nothing was generated yet: every counter is at 0",
+        cause="the server has just started, or nobody has asked it anything",
+        fix="ask again after some requests",
+    )
+
+
 def _no_drafts(observed: Observed) -> Iterator[Finding]:
     if observed.acceptance.num_drafts or observed.acceptance.num_draft_tokens or not observed.num_generated_tokens:
         return
@@ -273,6 +289,7 @@ def _failed(observed: Observed) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[Observed], Iterator[Finding]], ...] = (
     _summary,
+    _nothing_yet,
     _no_drafts,
     _nothing_accepted,
     _falling,

@@ -28,7 +28,9 @@ def ran(*per_pos: int, drafts: int = 1000, method: str = "eagle3", **more: objec
     return Observed(**given)  # type: ignore[arg-type]
 
 
-def metrics(drafts: int, drafted: int, accepted: int, per_pos: tuple[int, ...] = (), running: int = 1) -> str:
+def metrics(
+    drafts: int, drafted: int, accepted: int, per_pos: tuple[int, ...] = (), running: int = 1, generated: int = 9000
+) -> str:
     lines = [
         "# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.",
         "# TYPE vllm:spec_decode_num_drafts_total counter",
@@ -41,7 +43,7 @@ def metrics(drafts: int, drafted: int, accepted: int, per_pos: tuple[int, ...] =
             for index, count in enumerate(per_pos)
         ),
         f'vllm:num_requests_running{{engine="0",model_name="acme/8b"}} {running}.0',
-        'vllm:generation_tokens_total{engine="0",model_name="acme/8b"} 9000.0',
+        f'vllm:generation_tokens_total{{engine="0",model_name="acme/8b"}} {generated}.0',
     ]
     return "\n".join(lines) + "\n"
 
@@ -230,6 +232,27 @@ def test_little_data_is_said_to_be_little() -> None:
 )
 def test_metrics_that_are_none_give_nothing(text: str) -> None:
     assert after_run(of_metrics(text)).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        metrics(0, 0, 0, (0, 0, 0), running=0, generated=0),
+        'vllm:spec_decode_num_drafts_total 0.0\nvllm:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 0.0\n',
+        "vllm:generation_tokens_total 0.0\n",
+    ],
+)
+def test_a_server_that_has_just_started_has_generated_nothing_yet(text: str) -> None:
+    told = found(of_metrics(text))
+    assert set(told) == {"run.nothing-yet"}
+    assert told["run.nothing-yet"].severity == "info"
+    assert told["run.nothing-yet"].evidence.startswith("nothing was generated yet")
+
+
+def test_counts_of_positions_without_a_number_of_drafts_are_no_rates() -> None:
+    text = metrics(100, 300, 150, (80, 50, 20)).replace("} 100.0", "} NaN")
+    assert of_metrics(text).acceptance == Acceptance(0, 300, 150, (80, 50, 20))
+    assert "run.nothing-yet" not in found(of_metrics(text))
 
 
 def test_records_that_are_none_give_nothing() -> None:

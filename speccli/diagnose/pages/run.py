@@ -16,6 +16,12 @@ PAGES = (
         "Look for a warning in the engine's log: speccli doctor --last.",
     ),
     Page(
+        "run.nothing-yet",
+        "nothing was generated yet",
+        "A server's counters of tokens and drafts start at 0, and all of them still are: there is nothing to judge.",
+        "Ask again after some requests.",
+    ),
+    Page(
         "run.nothing-accepted",
         "almost nothing is accepted",
         "The speculator does not belong to this target, or its files are not whole: another model, another tokenizer, a missing map d2t, dropped biases, overflow in float16.",
