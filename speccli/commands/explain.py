@@ -2,49 +2,64 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import itertools
+import os
 import sys
 import textwrap
+import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 
 import speccli
+from speccli.checkpoint.hub.access import without_socks
 from speccli.colour import wants_colour
 from speccli.commands.doctor import report_width, text_report
 from speccli.diagnose import Finding, Group, exit_code
 from speccli.diagnose.failures import UNKNOWN, Candidate, Diagnosis, Failure, explain
+from speccli.diagnose.hub import unanswered
 from speccli.diagnose.observed import Observed, of_log, of_metrics, of_records
 from speccli.diagnose.pages import PAGES, Page
 from speccli.diagnose.run import after_run
 from speccli.engine.log import last_log
 from speccli.errors import ExitCode, SpeccliError, UsageError
+from speccli.paths import is_there
+from speccli.profile.document import shown
 
 SCHEMA_VERSION = 1
 TIMEOUT_S = 10.0
 LONGEST_OBJECT_BYTES = 2**20
 """A larger file is read line by line."""
+GZIP = b"\x1f\x8b"
+UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+BINARY = bytes(set(range(32)) - set(b"\a\b\t\n\f\r\x1b"))
+"""Control characters that no log has many of."""
+LARGEST_BINARY_SHARE = 0.02
+ADDRESSES = ("http://", "https://")
 
 
 def after_the_fact(
     log: str | None, last: bool, stats: str | None, metrics: str | None, as_json: bool, stdin: BinaryIO | None = None
 ) -> ExitCode:
     """Explain one thing: a log, speccli's own last one, records of a run, or a server's metrics."""
-    given = [
-        name for name, value in (("--log", log), ("--last", last), ("--stats", stats), ("--metrics", metrics)) if value
-    ]
+    asked = {"--log": log, "--last": last or None, "--stats": stats, "--metrics": metrics}
+    given = [name for name, value in asked.items() if value is not None]
     if len(given) != 1:
         raise UsageError(f"{' and '.join(given)} are asked together", "give one of them at a time")
-    source = sys.stdin.buffer if stdin is None else stdin
+    if asked[given[0]] == "":
+        raise UsageError(f"{given[0]} is given no name", "name a file, or - for stdin")
     if stats is not None:
-        return _of_run(of_records(_records(stats, source)), stats, as_json)
+        return _of_run(of_records(_records(stats, stdin)), shown(stats), as_json)
     if metrics is not None:
-        return _of_run(of_metrics(_metrics(metrics, source)), metrics, as_json)
-    return _of_log(_last() if log is None else log, as_json, source)
+        return _of_run(of_metrics(_metrics(metrics, stdin)), shown(metrics), as_json)
+    return _of_log(_last() if log is None else log, as_json, stdin)
 
 
 def explain_id(identity: str | None, as_json: bool) -> ExitCode:
@@ -64,9 +79,8 @@ def explain_id(identity: str | None, as_json: bool) -> ExitCode:
     return ExitCode.DONE
 
 
-def _of_log(name: str, as_json: bool, stdin: BinaryIO) -> ExitCode:
-    with ExitStack() as stack:
-        found = explain(_opened(name, stdin, stack))
+def _of_log(file: str, as_json: bool, stdin: BinaryIO | None) -> ExitCode:
+    found, name = _read_log(file, stdin), shown(file)
     run = after_run(of_log(found.acceptance)) if found.acceptance else None
     wrong = [finding for finding in (run.findings if run else ()) if finding.severity in ("warning", "error")]
     code = exit_code((*found.findings, *wrong))
@@ -183,16 +197,60 @@ def _last() -> str:
     return str(found)
 
 
-def _opened(name: str, stdin: BinaryIO, stack: ExitStack) -> BinaryIO:
+def _read_log(name: str, stdin: BinaryIO | None) -> Diagnosis:
+    """What the log says. Raises `UsageError` where nothing can be told of it, which is not the same as nothing wrong."""
+    with ExitStack() as stack:
+        stream = _peekable(_opened(name, stdin, stack))
+        try:
+            start = stream.peek()
+            found = explain(_as_text(stream, start))
+        except (OSError, EOFError, zlib.error) as error:
+            raise _unreadable(name, error) from error
+    if not found.number_of_lines:
+        raise UsageError(f"{shown(name)} is empty", "name the file that holds what the engine or the server wrote")
+    if not found.findings and _is_binary(start):
+        raise UsageError(f"{shown(name)} is no text", "name the log itself; a packed one is read if it is .gz")
+    return found
+
+
+def _peekable(stream: BinaryIO) -> io.BufferedReader:
+    return cast(io.BufferedReader, stream if hasattr(stream, "peek") else io.BufferedReader(cast(io.RawIOBase, stream)))
+
+
+def _as_text(stream: io.BufferedReader, start: bytes) -> BinaryIO:
+    """Unpacked, and in UTF-8: what it is shows in its first bytes, whatever its name is."""
+    if start.startswith(GZIP):
+        import gzip
+
+        return cast(BinaryIO, gzip.open(stream, "rb"))
+    if start.startswith(UTF16_BOMS):
+        return cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", "utf-16", "replace"))
+    return cast(BinaryIO, stream)
+
+
+def _is_binary(start: bytes) -> bool:
+    if start.startswith((GZIP, *UTF16_BOMS)):
+        return False
+    return len(start) - len(start.translate(None, BINARY)) > LARGEST_BINARY_SHARE * len(start)
+
+
+def _opened(name: str, stdin: BinaryIO | None, stack: ExitStack) -> BinaryIO:
     if name == "-":
-        return stdin
+        if stdin is None and sys.stdin is None:
+            raise UsageError("cannot read stdin: it is closed", "name a file, or pipe one in")
+        return sys.stdin.buffer if stdin is None else stdin
     try:
         return stack.enter_context(Path(name).open("rb"))
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}", "name a file, or - for stdin") from error
+        raise _unreadable(name, error) from error
 
 
-def _records(name: str, stdin: BinaryIO) -> Iterator[object]:
+def _unreadable(name: str, error: Exception) -> UsageError:
+    problem = getattr(error, "strerror", None) or error
+    return UsageError(f"cannot read {shown(name)}: {problem}", "name a file, or - for stdin")
+
+
+def _records(name: str, stdin: BinaryIO | None) -> Iterator[object]:
     """One object, or one a line; a line that was cut off is left out."""
     with ExitStack() as stack:
         stream = _opened(name, stdin, stack)
@@ -212,18 +270,40 @@ def _decoded(line: bytes) -> object:
         return None
 
 
-def _metrics(name: str, stdin: BinaryIO) -> str:
-    if not name.startswith(("http://", "https://")):
-        with ExitStack() as stack:
+def _metrics(name: str, stdin: BinaryIO | None) -> str:
+    if name.lower().startswith(ADDRESSES):
+        return _scraped(name)
+    if ":" in name and not is_there(name):
+        raise UsageError(
+            f"no file is called {shown(name)!r}", "the address of a server begins with http:// or https://"
+        )
+    with ExitStack() as stack:
+        try:
             return _opened(name, stdin, stack).read().decode("utf-8", "replace")
+        except OSError as error:
+            raise _unreadable(name, error) from error
+
+
+def _scraped(name: str) -> str:
+    """What the server says, within `TIMEOUT_S` in all."""
     import httpx
 
     address = name if name.rstrip("/").endswith("/metrics") else f"{name.rstrip('/')}/metrics"
+    until = time.monotonic() + TIMEOUT_S
     try:
-        answer = httpx.get(address, timeout=TIMEOUT_S)
-        answer.raise_for_status()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        with httpx.stream("GET", address, timeout=TIMEOUT_S, follow_redirects=True) as answer:
+            answer.raise_for_status()
+            return b"".join(_until(until, answer.iter_bytes())).decode("utf-8", "replace")
+    except ImportError as error:
+        raise UsageError(*without_socks(os.environ)) from error
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise SpeccliError(
-            f"{address} does not answer: {error or type(error).__name__}", "is it the address of a vLLM server?"
+            f"{shown(address)} does not answer: {unanswered(error)}", "is it the address of a vLLM server?"
         ) from error
-    return answer.text
+
+
+def _until(end: float, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        if time.monotonic() > end:
+            raise TimeoutError(f"not whole within {TIMEOUT_S:.0f} s")

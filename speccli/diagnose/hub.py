@@ -1,11 +1,14 @@
 """Whether the hub answers, asked in the background: a name server that is down may keep a question for long."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
+
+from speccli.checkpoint.hub.access import without_socks
 
 TIMEOUT_S = 2.0
 
@@ -37,7 +40,8 @@ def token_source(environ: Mapping[str, str], file: Path) -> str:
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if environ.get(name, "").strip():
             return name
-    return str(file) if file.is_file() and file.stat().st_size else ""
+    has_token = os.path.isfile(file) and os.path.getsize(file)  # noqa: PTH113, PTH202 - False where the folder cannot be searched
+    return str(file) if has_token else ""
 
 
 def ask(endpoint: str, timeout_s: float = TIMEOUT_S) -> Callable[[], dict[str, str | float]]:
@@ -51,8 +55,8 @@ def ask(endpoint: str, timeout_s: float = TIMEOUT_S) -> Callable[[], dict[str, s
     def question() -> None:
         try:
             httpx.head(endpoint, timeout=timeout_s)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            result["error"] = str(error) or type(error).__name__
+        except (httpx.HTTPError, httpx.InvalidURL, ImportError, OSError, ValueError) as error:
+            result["error"] = unanswered(error)
         else:
             result.update(error="", answer_s=time.monotonic() - started)
 
@@ -64,3 +68,12 @@ def ask(endpoint: str, timeout_s: float = TIMEOUT_S) -> Callable[[], dict[str, s
         return dict(result)
 
     return wait
+
+
+def unanswered(error: Exception) -> str:
+    """Why a question by httpx got no answer: beside its own errors, a host or a proxy that cannot be."""
+    if isinstance(error, ImportError):
+        return ": ".join(without_socks(os.environ))
+    if isinstance(error, UnicodeError):
+        return "no host can be called so"
+    return str(error) or type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -79,11 +80,17 @@ class Document(msgspec.Struct, frozen=True):
         return self.refuse(path, f"`{path[-1]}` cannot be {value!r}", _nearest(value, _choices(kind, path)))
 
 
+def shown(name: str | Path) -> str:
+    """A name that any output can carry: a file's may be no UTF-8."""
+    return os.fsencode(name).decode(errors="replace")
+
+
 def read(file: Path) -> Document:
     try:
-        return parse(file.read_bytes(), str(file))
+        content = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "name a YAML file that can be read") from error
+        raise UsageError(f"cannot read {shown(file)}: {error.strerror}", "name a YAML file that can be read") from error
+    return parse(content, shown(file))
 
 
 def parse(content: bytes, name: str) -> Document:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from huggingface_hub import snapshot_download
+from huggingface_hub import close_session, snapshot_download
 
 from speccli.checkpoint import hub
 from speccli.checkpoint.hub import Hub, access
@@ -188,7 +189,20 @@ def test_the_hub_is_what_huggingface_hub_is_set_to(monkeypatch: pytest.MonkeyPat
     assert "hf_secret" not in repr(found)
 
 
-@pytest.mark.parametrize("endpoint", ["mirror.example", "ftp://mirror.example", "http://", "http://[", ""])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "mirror.example",
+        "ftp://mirror.example",
+        "http://",
+        "http://[",
+        "",
+        "http://..",
+        "http://.a",
+        f"http://{'a' * 300}",
+        "http://localhost:abc",
+    ],
+)
 def test_an_endpoint_that_is_no_address_is_a_usage_error(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
     with pytest.raises(UsageError) as caught:
@@ -201,3 +215,36 @@ def test_a_token_that_cannot_be_one_is_a_usage_error_that_does_not_show_it(monke
     with pytest.raises(UsageError) as caught:
         access.from_client()
     assert "secret" not in caught.value.message + caught.value.hint
+
+
+def test_a_token_that_cannot_be_read_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/dev/null/token")
+    with pytest.raises(UsageError, match="cannot read your token in /dev/null/token: Not a directory"):
+        access.from_client()
+
+
+@pytest.fixture
+def new_session() -> Iterator[None]:
+    """The client's session keeps the proxies that it was made with."""
+    close_session()
+    yield
+    close_session()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "said"),
+    [
+        ("socks5://localhost:1", "HTTPS_PROXY names a SOCKS proxy"),
+        ("nonsense://localhost", "Unknown scheme for proxy URL"),
+        ("localhost:abc", "Invalid port: 'abc'"),
+        ("http://..", "a proxy is named whose host cannot be"),
+    ],
+)
+@pytest.mark.usefixtures("new_session")
+def test_a_proxy_that_cannot_be_used_is_a_usage_error(
+    proxy: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(UsageError, match=said):
+        access.ask(Hub(endpoint="https://hub.example", cache=tmp_path), "GET", "/api/models/a/b")

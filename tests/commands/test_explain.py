@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import io
 import json
+import os
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -82,6 +87,54 @@ def test_a_log_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
         after_the_fact(str(tmp_path), False, None, None, False)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (bytes(range(256)) * 4, "is no text"),
+        ("all is well\n".encode("utf-16-le"), "is no text"),
+        (gzip.compress(b"all is well\n" * 50)[:30], "cannot read"),
+        (gzip.compress(b""), "is empty"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_not_called_healthy(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(content)
+    with pytest.raises(UsageError, match=said):
+        after_the_fact(str(tmp_path / "log"), False, None, None, False)
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(b"Killed\n"), "Killed\n".encode("utf-16")])
+def test_a_packed_log_and_one_in_utf_16_are_read(
+    packed: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log").write_bytes(packed)
+    for name, stdin in ((str(tmp_path / "log"), None), ("-", io.BytesIO(packed))):
+        assert after_the_fact(name, False, None, None, True, stdin) is ExitCode.FINDINGS
+        assert json.loads(capsys.readouterr().out)["findings"][0]["id"] == "crash.killed"
+
+
+def test_a_closed_stdin_matters_only_where_it_is_to_be_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert after_the_fact(str(log), False, None, None, True) is ExitCode.FINDINGS
+    with pytest.raises(UsageError, match="stdin: it is closed"):
+        after_the_fact("-", False, None, None, True)
+
+
+def test_a_log_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.log")
+    Path(name).write_text("Killed\n")
+    for as_json in (True, False):
+        assert after_the_fact(name, False, None, None, as_json) is ExitCode.FINDINGS
+        assert "\ufffd.log" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", range(3))
+def test_an_empty_name_is_a_usage_error(option: int) -> None:
+    log, stats, metrics = ("" if option == one else None for one in range(3))
+    with pytest.raises(UsageError, match="is given no name"):
+        after_the_fact(log, False, stats, metrics, False)
+
+
 def test_two_questions_at_once_are_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--log and --stats"):
         after_the_fact("a", False, "b", None, False)
@@ -151,7 +204,8 @@ def test_metrics_come_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 class Metrics(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/metrics" else 404)
+        self.send_response({"/metrics": 200, "/moved/metrics": 307}.get(self.path, 404))
+        self.send_header("Location", "/metrics")
         self.end_headers()
         self.wfile.write(b"vllm:generation_tokens_total 500.0\n")
 
@@ -164,13 +218,61 @@ def test_metrics_come_from_a_server(capsys: pytest.CaptureFixture[str]) -> None:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         address = f"http://127.0.0.1:{server.server_port}"
-        codes = [after_the_fact(None, False, None, address + end, True) for end in ("", "/", "/metrics")]
+        codes = [after_the_fact(None, False, None, address + end, True) for end in ("", "/", "/metrics", "/moved")]
+        codes.append(after_the_fact(None, False, None, address.replace("http", "HTTP"), True))
         server.shutdown()
         thread.join()
-    assert codes == [ExitCode.FINDINGS] * 3
+    assert codes == [ExitCode.FINDINGS] * 5
     assert json.loads(capsys.readouterr().out.splitlines()[0])["findings"][0]["id"] == "run.no-drafts"
     with pytest.raises(SpeccliError, match="does not answer"):
         after_the_fact(None, False, None, address, True)
+
+
+class Trickling(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                self.wfile.write(b"x")
+                time.sleep(0.1)
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its name there
+        """Nothing on stderr."""
+
+
+def test_an_answer_that_trickles_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("speccli.commands.explain.TIMEOUT_S", 0.5)
+    started = time.monotonic()
+    with HTTPServer(("127.0.0.1", 0), Trickling) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(SpeccliError, match="does not answer: not whole within"):
+            after_the_fact(None, False, None, f"http://127.0.0.1:{server.server_port}", True)
+        thread.join()
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "address", ["http://..", "http://.a", f"http://{'a' * 300}", "http://localhost:abc", "http://"]
+)
+def test_an_address_that_cannot_be_does_not_answer(address: str) -> None:
+    with pytest.raises(SpeccliError, match="does not answer"):
+        after_the_fact(None, False, None, address, True)
+
+
+def test_an_address_without_its_scheme_gets_a_hint() -> None:
+    with pytest.raises(UsageError, match="no file is called 'localhost:8000'") as caught:
+        after_the_fact(None, False, None, "localhost:8000", True)
+    assert "begins with http://" in caught.value.hint
+
+
+def test_a_socks_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("ALL_PROXY", "socks5://localhost:1")
+    with pytest.raises(UsageError, match="ALL_PROXY names a SOCKS proxy") as caught:
+        after_the_fact(None, False, None, "http://metrics.example", True)
+    assert "pip install 'httpx[socks]'" in caught.value.hint
 
 
 def test_a_page_tells_what_a_finding_means(capsys: pytest.CaptureFixture[str]) -> None:

@@ -230,6 +230,12 @@ def test_the_variables_of_the_hub_are_honoured(server: HubServer, tmp_path: Path
     assert len(server.requests) == asked
 
 
+def test_an_endpoint_that_the_client_cannot_be_imported_with_is_told(server: HubServer, tmp_path: Path) -> None:
+    done = run(environment(server, tmp_path, HF_ENDPOINT="http://localhost:abc"), "--target", "org/big", "--dry-run")
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr.startswith("speccli: error: HF_ENDPOINT is 'http://localhost:abc', which is no address\nhint: ")
+
+
 def test_ctrl_c_ends_at_once_though_the_server_is_silent_and_says_how_to_go_on(
     server: HubServer, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """The question to the hub: it ends in time, whatever the other side does."""
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -57,8 +58,19 @@ def test_a_server_that_says_nothing_is_not_waited_for_long(silent_port: int) -> 
     assert time.monotonic() - started < 1.5
 
 
-def test_an_endpoint_that_is_no_address_is_told() -> None:
-    assert ask("not an address")()["error"] != ""
+@pytest.mark.parametrize("endpoint", ["not an address", "http://..", "http://localhost:abc"])
+def test_an_endpoint_that_is_no_address_is_told(endpoint: str) -> None:
+    error = str(ask(endpoint)()["error"])
+    assert error
+    assert "no answer within" not in error
+
+
+def test_a_socks_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    monkeypatch.setenv("https_proxy", "socks5h://localhost:1")
+    error = str(ask("https://hub.example")()["error"])
+    assert error.startswith("https_proxy names a SOCKS proxy")
+    assert "pip install 'httpx[socks]'" in error
 
 
 def test_offline_asks_nobody() -> None:
