@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -50,8 +51,9 @@ def plan_lines(title: str, estimate: Estimate, fixes: Sequence[Fix], *, width: i
     lines = [f"{paint('Memory', '1', colour)}  {title}: {paint(word, code, colour)}"]
     lines += [f"  {line}" for line in _bars(estimate, width - 2, colour)]
     lines += [f"  {line}" for line in _legend(estimate, colour)]
-    lines += [f"  {line}" for line in _kv(estimate)]
-    return [*lines, *_fixes(fixes, colour), ""]
+    for line in _kv(estimate):
+        lines += _wrapped(line, "  ", width)
+    return [*lines, *_fixes(fixes, width, colour), ""]
 
 
 def bar(estimate: Estimate, cells: int, *, colour: bool) -> str:
@@ -115,9 +117,21 @@ def _kv(estimate: Estimate) -> list[str]:
     return lines
 
 
-def _fixes(fixes: Iterable[Fix], colour: bool) -> list[str]:
-    lines = [f"    {fix.told}" for fix in fixes]
+def _fixes(fixes: Iterable[Fix], width: int, colour: bool) -> list[str]:
+    lines = [line for fix in fixes for line in _wrapped(fix.told, "    ", width)]
     return [f"  {paint('what makes it fit, the cheapest first', '1', colour)}", *lines] if lines else []
+
+
+def _wrapped(text: str, indent: str, width: int) -> list[str]:
+    """Options stay whole; what does not fit on the line goes on below, a step to the right."""
+    return textwrap.wrap(
+        text,
+        max(width, 20),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _interval(estimate: Estimate, part: Part) -> Interval:

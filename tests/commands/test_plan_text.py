@@ -49,6 +49,14 @@ def test_the_text_tells_the_verdict_the_parts_and_the_fixes() -> None:
     assert "\x1b" not in "".join(lines)
 
 
+def test_no_line_is_wider_than_the_terminal() -> None:
+    asked = {"target": "llama-3.1-8b-bf16", "method": "medusa", "num_speculative_tokens": 5, "max_num_seqs": 256}
+    lines = plan_lines("llama on l4", estimated("l4", **asked), suggested("l4", **asked), width=60, colour=False)
+    assert max(map(len, lines)) <= 60
+    text = " ".join(" ".join(lines).split())
+    assert "while serving, beyond vLLM's budget: medusa logits 0.31 GiB, rejection logits 0.00 - 0.73 GiB" in text
+
+
 def test_a_plan_that_fits_lists_no_fixes() -> None:
     lines = plan_lines("llama on l4", estimated("l4", **FITS), [], width=80, colour=True)
     assert lines[0].endswith("\x1b[1;32mfits\x1b[0m")
