@@ -9,14 +9,14 @@ import msgspec
 
 from speccli import checkpoint
 from speccli.checkpoint import Checkpoints
-from speccli.checkpoint.config import table, word
-from speccli.checkpoint.inspection import language_model
 from speccli.diagnose import Finding, Group
 from speccli.diagnose.precision import precision
 from speccli.diagnose.sight import Sight
-from speccli.errors import SpeccliError
+from speccli.errors import SpeccliError, UsageError
+from speccli.hardware import Hardware
 from speccli.pairing import Pairing
-from speccli.plan import Plan, fixes, forecast, known, trial
+from speccli.plan import GPU_MEMORY_UTILIZATION, Plan, fixes, forecast, known, trial
+from speccli.plan.context import own_context
 from speccli.plan.estimate import Estimate
 from speccli.plan.interval import GIB
 from speccli.plan.trial import Fix
@@ -26,9 +26,6 @@ from speccli.source import described
 MOST_FIXES = 6
 
 WASTEFUL_PADDING = 0.1
-
-UNSCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
-"""Ways to scale rotary positions that `max_position_embeddings` already counts."""
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +46,7 @@ def outlook(asked: Profile, sight: Sight, pull: str) -> Outlook:
     try:
         plan = forecast(completed, machine, chosen, checkpoints)
     except SpeccliError as error:
-        return Outlook(pairing=chosen, plan=None, fixes=(), group=_group(_too_few(error)))
+        return Outlook(pairing=chosen, plan=None, fixes=(), group=_group(_indivisible(error, machine)))
     found: tuple[Fix, ...] = ()
     if plan.estimate is not None and plan.estimate.verdict != "fits":
         case = trial.case_of(asked, completed, machine, chosen, checkpoints)
@@ -100,12 +97,8 @@ def _memory(plan: Plan, estimate: Estimate, found: tuple[Fix, ...]) -> Finding:
 
 
 def _context(plan: Plan, estimate: Estimate) -> Finding | None:
-    """`vllm/config/model.py: _get_and_verify_max_len`. Some ways to scale rotary positions make the model's own context longer."""
-    own = plan.target.max_position_embeddings
-    model = language_model(plan.target.config)
-    parts = [table(model, key) for key in ("rope_scaling", "rope_parameters")]
-    scaled = any("factor" in part and word(part, "rope_type") not in UNSCALED for part in parts)
-    if own is None or scaled or estimate.max_model_len <= own:
+    own = own_context(plan.target)
+    if own is None or estimate.max_model_len <= own:
         return None
     return Finding(
         id="plan.context",
@@ -117,16 +110,17 @@ def _context(plan: Plan, estimate: Estimate) -> Finding | None:
     )
 
 
-def _start(_: Plan, estimate: Estimate) -> Finding | None:
+def _start(plan: Plan, estimate: Estimate) -> Finding | None:
     """vLLM's own check before it loads anything."""
-    most, asked = estimate.largest_utilization, estimate.budget_bytes / estimate.total_bytes
-    if most is None or asked <= most or estimate.verdict == "does_not_fit":
+    most, is_sure = estimate.largest_utilization, estimate.budget_bytes <= estimate.surely_free_bytes
+    if most is None or is_sure or estimate.verdict == "does_not_fit":
         return None
+    asked = plan.profile.settings.gpu_memory_utilization or GPU_MEMORY_UTILIZATION
     return Finding(
         id="plan.utilization",
         severity="warning",
         title="share",
-        evidence=f"gpu_memory_utilization {asked:.2f}, and up to {most:.2f} is sure to be free",
+        evidence=f"gpu_memory_utilization {asked:g}, and up to {most:.2f} is sure to be free",
         cause="the CUDA context takes its memory before vLLM looks how much is free",
         fix=f"--gpu-memory-utilization {most:.2f}",
     )
@@ -188,16 +182,23 @@ def _unknown(chosen: Pairing, pull: str) -> Finding:
     )
 
 
-def _too_few(error: SpeccliError) -> Finding:
+def _indivisible(error: SpeccliError, machine: Hardware) -> Finding:
     return Finding(
         id="plan.devices",
         severity="error",
         title="devices",
         evidence=error.message,
-        cause="each part of the target needs a device of its own",
+        cause=_why_indivisible(error, machine),
         fix=error.hint,
         stops_runs=True,
     )
+
+
+def _why_indivisible(error: SpeccliError, machine: Hardware) -> str:
+    if isinstance(error, UsageError):
+        return "vLLM gives every part of a model as many attention heads as the others"
+    owned = "NUMA node" if machine.kind == "cpu" else "device"
+    return f"each part of the target needs a {owned} of its own"
 
 
 def _machine(plan: Plan) -> str:

@@ -81,12 +81,12 @@ def fit(profile: Profile, hardware: Hardware, pairing: Pairing, checkpoints: Che
 
 
 def forecast(profile: Profile, hardware: Hardware, pairing: Pairing, checkpoints: Checkpoints) -> Plan:
-    """The same, whether it fits or not. Raises `MachineError` where there are fewer devices than are asked for."""
+    """The same, whether it fits or not. Raises `MachineError` or `UsageError` where the devices cannot share it."""
     settings = profile.settings
     sizes = sizes_of(settings, hardware, pairing, checkpoints)
     estimated = of_run(settings, hardware, sizes)
     kv_cache_bytes = estimated.kv_cache.middle
-    devices = 1 if hardware.kind == "cpu" else estimated.num_devices
+    devices = estimated.num_devices
     weights = estimated.bytes["target_weights"] + estimated.bytes["draft_weights"]
     return Plan(
         profile=profile,

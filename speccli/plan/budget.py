@@ -36,9 +36,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
         return self.free_bytes - self.context.low >= self.budget_bytes
 
     @property
+    def surely_free_bytes(self) -> int:
+        return max(0, self.free_bytes - self.context.high)
+
+    @property
     def largest_utilization(self) -> float:
         """That passes the check at the start, in whole percents."""
-        return math.floor(100 * max(0, self.free_bytes - self.context.high) / self.total_bytes) / 100
+        return math.floor(100 * self.surely_free_bytes / self.total_bytes) / 100
 
 
 def of_gpu(hardware: Hardware, tensor_parallel_size: int, utilization: float | None) -> Budget:
@@ -60,14 +64,20 @@ def of_device(device: Device, tensor_parallel_size: int, share: float) -> Budget
     )
 
 
-def of_cpu(hardware: Hardware) -> Budget:
-    """The system's memory or a cgroup's limit; with NUMA one node's part is certain (`platforms/cpu.py`, `cpu_worker.py`)."""
-    cpu = hardware.cpu
+def of_cpu(hardware: Hardware, tensor_parallel_size: int) -> Budget:
+    """The system's memory or a cgroup's limit, a part of it for each worker.
+
+    vLLM binds a worker's memory to the NUMA node that it runs on, so only the node's part is certain (`cpu_worker.py`).
+    """
+    cpu, workers = hardware.cpu, tensor_parallel_size
     total, free = (cpu.memory_total_bytes, cpu.memory_available_bytes) if cpu else (0, 0)
+    total, share = total // workers, free // workers
+    nodes = cpu.numa_nodes if cpu else 1
+    certain = free // nodes // math.ceil(workers / nodes)
     return Budget(
         device=cpu.model if cpu else "the processor",
         total_bytes=total,
-        free_bytes=free,
-        budget_bytes=free,
-        context=Interval(0, free - free // cpu.numa_nodes) if cpu else Interval(0, 0),
+        free_bytes=share,
+        budget_bytes=share,
+        context=Interval(0, share - certain),
     )

@@ -12,6 +12,7 @@ from speccli.hardware import Hardware
 from speccli.plan import budget as budgets
 from speccli.plan import engine_memory as engine
 from speccli.plan.budget import Budget
+from speccli.plan.context import own_context
 from speccli.plan.interval import GIB, NOTHING, Interval, exactly
 from speccli.plan.kv import Cache
 from speccli.plan.sizes import Sizes
@@ -56,6 +57,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     max_num_batched_tokens: int
     largest_utilization: float | None = None
     """That passes vLLM's check at the start; None on the CPU."""
+    surely_free_bytes: int = 0
+    """Before the engine starts, of `total_bytes`."""
     doubts: tuple[str, ...] = ()
     """What is not modelled well and widens the interval."""
 
@@ -70,18 +73,36 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_run(settings: Settings, hardware: Hardware, sizes: Sizes) -> Estimate:
-    """Raises `MachineError` where there are fewer devices than are asked for."""
+    """Raises `MachineError` where there are fewer devices than are asked for, `UsageError` where they do not divide the heads."""
+    count = sizes.load.tensor_parallel_size
+    if hardware.kind == "cpu":
+        _check_nodes(settings, hardware, count)
+    else:
+        _check_devices(hardware, count)
+    _check_heads(sizes, count)
     if hardware.kind == "cpu":
         return on_cpu(sizes, hardware, cpu_kv_cache_bytes(settings, hardware, sizes))
-    count, there = sizes.load.tensor_parallel_size, len(hardware.devices)
+    given = None if settings.kv_cache_gib is None else int(settings.kv_cache_gib * GIB)
+    return on_gpu(sizes, hardware, settings.gpu_memory_utilization, given)
+
+
+def _check_devices(hardware: Hardware, count: int) -> None:
+    there = len(hardware.devices)
     if count > there:
         raise MachineError(
             f"tensor_parallel_size is {count}, and {hardware.name} has {there} device{'' if there == 1 else 's'}",
             f"--tensor-parallel-size {there}, or a machine with more devices",
         )
-    _check_heads(sizes, count)
-    given = None if settings.kv_cache_gib is None else int(settings.kv_cache_gib * GIB)
-    return on_gpu(sizes, hardware, settings.gpu_memory_utilization, given)
+
+
+def _check_nodes(settings: Settings, hardware: Hardware, count: int) -> None:
+    """vLLM binds each worker to a NUMA node, unless it is told the cores (`utils/ompmultiprocessing.py: _get_autobind_cpu_ids`)."""
+    nodes = hardware.cpu.numa_nodes if hardware.cpu else 1
+    if count > nodes and settings.threads_bind in (None, "auto"):
+        raise MachineError(
+            f"tensor_parallel_size is {count}, and {hardware.name} has {nodes} NUMA node{'' if nodes == 1 else 's'}",
+            f"--tensor-parallel-size {nodes}, or threads_bind in the profile with cores for each of {count} workers, as in 0-3|4-7",
+        )
 
 
 def _check_heads(sizes: Sizes, count: int) -> None:
@@ -99,39 +120,55 @@ def _check_heads(sizes: Sizes, count: int) -> None:
 
 
 def cpu_kv_cache_bytes(settings: Settings, hardware: Hardware, sizes: Sizes) -> int:
-    """vLLM takes whole GiB. Without a setting: what the requests can use, but at most a quarter of the free memory."""
+    """Of each worker; vLLM takes whole GiB. Without a setting: what the requests can use, but at most a quarter of the free memory."""
     if settings.kv_cache_gib is not None:
         return max(1, round(settings.kv_cache_gib)) * GIB
     wanted = sizes.cache().request_bytes(sizes.load.max_model_len) * (settings.max_num_seqs or 1)
     available = hardware.cpu.memory_available_bytes if hardware.cpu else 0
-    return max(1, min(math.ceil(wanted / GIB), available // 4 // GIB)) * GIB
+    return max(1, min(math.ceil(wanted / GIB), available // sizes.load.tensor_parallel_size // 4 // GIB)) * GIB
 
 
 def on_gpu(sizes: Sizes, hardware: Hardware, utilization: float | None, kv_cache_bytes: int | None = None) -> Estimate:
     """`gpu_worker.py: determine_available_memory`. A given size of the KV cache goes over vLLM's share."""
     budget = budgets.of_gpu(hardware, sizes.load.tensor_parallel_size, utilization)
     taken = taken_bytes(sizes)
-    if kv_cache_bytes is None:
-        room = left(budget.budget_bytes, taken)
-        is_free = budget.is_free
-    else:
-        free = budget.free_bytes - budget.context.middle
-        room, is_free = exactly(kv_cache_bytes), left(free, taken).high >= kv_cache_bytes
-    return _judged(sizes, budget, taken, room, is_free=is_free)
+    refused = "" if budget.is_free else _not_free(budget)
+    if kv_cache_bytes is not None:
+        return _with_given_cache(sizes, budget, taken, kv_cache_bytes, refused)
+    return _judged(sizes, budget, taken, left(budget.budget_bytes, taken), refused)
 
 
 def on_cpu(sizes: Sizes, hardware: Hardware, kv_cache_bytes: int) -> Estimate:
     """`cpu_worker.py: determine_available_memory`, with the size of the KV cache given."""
-    budget = budgets.of_cpu(hardware)
+    budget = budgets.of_cpu(hardware, sizes.load.tensor_parallel_size)
     taken = {"target_weights": sizes.target_weights(), "draft_weights": sizes.draft_weights()}
     taken |= {"buffers": NOTHING, "activations": NOTHING, "graphs": NOTHING, "non_torch": budgets.CPU_OVERHEAD}
+    return _with_given_cache(sizes, budget, taken, kv_cache_bytes, "")
+
+
+def _with_given_cache(
+    sizes: Sizes, budget: Budget, taken: dict[str, Interval], kv_cache_bytes: int, refused: str
+) -> Estimate:
+    """All of it has to be free; a share of the memory does not matter."""
     needed = total(taken) + exactly(kv_cache_bytes)
-    judged = _judged(sizes, budget, taken, exactly(kv_cache_bytes), is_free=needed.low <= budget.free_bytes)
-    if judged.verdict == "fits" and needed.high > budget.free_bytes - budget.context.high:
-        node = " of one NUMA node" if budget.context.high else ""
-        problem = f"weights, KV cache and engine may need {_gib(needed.high)}, and {_gib(budget.free_bytes - budget.context.high)}{node} are free"
-        return msgspec.structs.replace(judged, verdict="tight", problem=problem)
+    free = Interval(budget.surely_free_bytes, max(0, budget.free_bytes - budget.context.low))
+    each = f" for each of {sizes.load.tensor_parallel_size} workers" if _has_workers(sizes) else ""
+    if not refused and needed.low > free.high:
+        parts = f"{_weights(taken)}, KV cache {_gib(kv_cache_bytes)} and engine"
+        least = needed.low - _weight_bytes(taken) - kv_cache_bytes
+        refused = f"{parts} {_gib(least)} need {_gib(needed.low)}, and {_gib(free.high)} are free{each}"
+    judged = _judged(sizes, budget, taken, exactly(kv_cache_bytes), refused, is_given=True)
+    if judged.verdict == "fits" and needed.high > free.low:
+        node = " of one NUMA node" if sizes.on_cpu and budget.context.high else ""
+        problem = (
+            f"weights, KV cache and engine may need {_gib(needed.high)}, and {_gib(free.low)}{node} are free{each}"
+        )
+        return msgspec.structs.replace(judged, verdict="tight", problem=problem, max_model_len_that_fits=0)
     return judged
+
+
+def _has_workers(sizes: Sizes) -> bool:
+    return sizes.on_cpu and sizes.load.tensor_parallel_size > 1
 
 
 def taken_bytes(sizes: Sizes) -> dict[str, Interval]:
@@ -159,11 +196,14 @@ def left(budget_bytes: int, taken: dict[str, Interval]) -> Interval:
     return Interval(budget_bytes - needed.high, budget_bytes - needed.low)
 
 
-def _judged(sizes: Sizes, budget: Budget, taken: dict[str, Interval], room: Interval, *, is_free: bool) -> Estimate:
+def _judged(
+    sizes: Sizes, budget: Budget, taken: dict[str, Interval], room: Interval, refused: str, *, is_given: bool = False
+) -> Estimate:
+    """`refused` is why vLLM would not start at all; with `is_given` the size of the KV cache is a setting."""
     cache, load = sizes.cache(), sizes.load
     needed = cache.request_bytes(load.max_model_len)
-    verdict, problem = _verdict(sizes, budget, cache, taken, room, is_free=is_free)
-    limit = max(sizes.target.max_position_embeddings or 0, load.max_model_len)
+    verdict, problem = _verdict(sizes, budget, cache, taken, room, refused, is_given=is_given)
+    limit = own_context(sizes.target) or max(sizes.target.max_position_embeddings or 0, load.max_model_len)
     return Estimate(
         verdict=verdict,
         problem=problem,
@@ -181,21 +221,29 @@ def _judged(sizes: Sizes, budget: Budget, taken: dict[str, Interval], room: Inte
         padding_share=cache.padding_share,
         kv_tokens=Interval(*(cache.tokens(end, load.max_model_len) for end in (room.low, room.high))),
         max_model_len=load.max_model_len,
-        max_model_len_that_fits=cache.longest(room.low, limit) if is_free else 0,
+        max_model_len_that_fits=0 if refused else cache.longest(room.low, limit),
         one_request_bytes=needed,
         max_num_seqs=load.max_num_seqs,
         max_num_batched_tokens=load.max_num_batched_tokens,
         largest_utilization=None if sizes.on_cpu else budget.largest_utilization,
+        surely_free_bytes=budget.surely_free_bytes,
         doubts=sizes.shape.doubts if sizes.shape else ("the target's config.json does not tell its shape",),
     )
 
 
 def _verdict(
-    sizes: Sizes, budget: Budget, cache: Cache, taken: dict[str, Interval], room: Interval, *, is_free: bool
+    sizes: Sizes,
+    budget: Budget,
+    cache: Cache,
+    taken: dict[str, Interval],
+    room: Interval,
+    refused: str,
+    *,
+    is_given: bool,
 ) -> tuple[Verdict, str]:
+    if refused:
+        return "does_not_fit", refused
     needed = cache.request_bytes(sizes.load.max_model_len)
-    if not is_free:
-        return "does_not_fit", _not_free(sizes, budget, taken, room)
     if room.low >= needed:
         return "fits", ""
     if room.high < 0:
@@ -204,7 +252,7 @@ def _verdict(
             f"{_weights(taken)} and the engine need {_gib(total(taken).low)} or more of a budget of {_gib(budget.budget_bytes)}",
         )
     asked = f"one request of {sizes.load.max_model_len:,} tokens takes {_gib(needed)}"
-    if sizes.on_cpu:
+    if is_given:
         return "does_not_fit", f"{asked} of KV cache, and {_gib(room.high)} are set aside for it"
     of = f"of a budget of {_gib(budget.budget_bytes)} for the KV cache"
     if room.high < needed:
@@ -213,12 +261,13 @@ def _verdict(
     return "tight", f"{_weights(taken)} and the engine leave {least} to {_gib(room.high)} {of}; {asked}"
 
 
-def _not_free(sizes: Sizes, budget: Budget, taken: dict[str, Interval], room: Interval) -> str:
-    if sizes.on_cpu:
-        parts = f"{_weights(taken)}, KV cache {_gib(room.low)} and engine {_gib(taken['non_torch'].low)}"
-        return f"{parts} need {_gib(total(taken).low + room.low)}, and {_gib(budget.free_bytes)} are free"
+def _not_free(budget: Budget) -> str:
     free = max(0, budget.free_bytes - budget.context.low)
     return f"vLLM asks for {_gib(budget.budget_bytes)} of {_gib(budget.total_bytes)} at the start, and {_gib(free)} are free"
+
+
+def _weight_bytes(taken: dict[str, Interval]) -> int:
+    return taken["target_weights"].low + taken["draft_weights"].low
 
 
 def _weights(taken: dict[str, Interval]) -> str:

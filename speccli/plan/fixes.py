@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from speccli.checkpoint import Checkpoints
 from speccli.hardware import Hardware
 from speccli.pairing import Pairing, catalogue
+from speccli.plan.context import own_context
 from speccli.plan.interval import GIB
-from speccli.plan.trial import Case, Fix, case_of, tried
+from speccli.plan.trial import Case, Fix, case_of, changed, tried
 from speccli.profile import Profile, Settings
 
 SMALLEST_CONTEXT = 1024
@@ -30,6 +32,10 @@ def first(completed: Profile, hardware: Hardware, pairing: Pairing, checkpoints:
 
 def suggestions(case: Case) -> Iterator[Fix]:
     """Every change that makes it fit, the cheapest first; where none does alone, several together."""
+    own = own_context(case.checkpoints.target)
+    if own is not None and case.estimate.max_model_len > own:
+        yield from _within(case, {"max_model_len": own})
+        return
     found = False
     for changes in _single(case):
         fix = tried(case, changes)
@@ -38,6 +44,17 @@ def suggestions(case: Case) -> Iterator[Fix]:
             yield fix
     if not found:
         yield from _together(case)
+
+
+def _within(case: Case, shorter: dict[str, Any]) -> Iterator[Fix]:
+    """A context that the model has, and what that takes beside it."""
+    asked, completed = changed(case.asked, shorter), changed(case.completed, shorter)
+    within = case_of(asked, completed, case.hardware, case.pairing, case.checkpoints)
+    beside = [{}] if within.estimate.verdict == "fits" else (fix.changes for fix in suggestions(within))
+    for changes in beside:
+        fix = tried(case, {**shorter, **changes})
+        if fix is not None:
+            yield fix
 
 
 def _single(case: Case) -> Iterator[dict[str, Any]]:
@@ -74,7 +91,7 @@ def _utilization(case: Case) -> Iterator[dict[str, Any]]:
         return
     beyond = sum(part.low for part in estimate.outside_budget.values())
     most = int(100 * (estimate.largest_utilization - beyond / estimate.total_bytes)) / 100
-    if most >= 0.1 and round(estimate.budget_bytes / estimate.total_bytes, 2) != most:
+    if most >= 0.1 and math.ceil(estimate.total_bytes * most) != estimate.budget_bytes:
         yield {"gpu_memory_utilization": most}
 
 
@@ -106,12 +123,25 @@ def _eager(case: Case) -> Iterator[dict[str, Any]]:
 
 
 def _kv_space(case: Case) -> Iterator[dict[str, Any]]:
-    """On the CPU the KV cache has a size of its own."""
+    """On the CPU the KV cache always has a size of its own, in whole GiB; on a GPU it may have one."""
+    estimate = case.estimate
+    now, needed = estimate.kv_cache.high, estimate.one_request_bytes
     if case.hardware.kind == "cpu":
-        now = case.estimate.kv_cache.high // GIB
-        needed = -(-case.estimate.one_request_bytes // GIB)
-        if needed != now:
-            yield {"kv_cache_gib": needed}
+        if -(-needed // GIB) != now // GIB:
+            yield {"kv_cache_gib": -(-needed // GIB)}
+    elif case.completed.settings.kv_cache_gib is not None:
+        room = _room_for_cache(case)
+        size = math.ceil(10 * needed / GIB) if now < needed else math.floor(10 * room / GIB)
+        if 0 < size * GIB <= 10 * room:
+            yield {"kv_cache_gib": size / 10}
+        yield {"kv_cache_gib": None}
+
+
+def _room_for_cache(case: Case) -> int:
+    """What a GPU surely has for a KV cache of a given size, less what serving takes beyond the budget."""
+    estimate = case.estimate
+    rest = sum(part.high for purpose, part in estimate.bytes.items() if purpose != "kv_cache")
+    return estimate.surely_free_bytes - rest - sum(part.low for part in estimate.outside_budget.values())
 
 
 def _fewer_tokens(case: Case) -> Iterator[dict[str, Any]]:
@@ -172,12 +202,12 @@ def _devices(case: Case) -> Iterator[dict[str, Any]]:
 
 WAYS: tuple[Callable[[Case], Iterator[dict[str, Any]]], ...] = (
     _context,
+    _kv_space,
     _utilization,
     _num_seqs,
     _batched_tokens,
     _kv_dtype,
     _eager,
-    _kv_space,
     _fewer_tokens,
     _methods,
     _variants,

@@ -49,9 +49,11 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_one_line(self) -> str:
-        """The profile's lines, a table between braces."""
+        """The profile's lines, a table between braces; where nothing is set, what is left out."""
         told = {key: value for key, value in self.changes.items() if value is not None}
-        return ", ".join(f"{key}: {_plain(value)}" for key, value in told.items())
+        return (
+            ", ".join(f"{key}: {_plain(value)}" for key, value in told.items()) or f"no {' and no '.join(self.changes)}"
+        )
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

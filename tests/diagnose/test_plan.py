@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from speccli.diagnose import Finding, exit_code
 from speccli.diagnose.plan import Outlook, outlook
 from speccli.diagnose.sight import look
@@ -13,7 +15,7 @@ from speccli.errors import ExitCode
 from speccli.hardware.shipped import named
 from speccli.plan import Plan
 from tests import tiny
-from tests.plan.example import asked, planned
+from tests.plan.example import asked, estimated, planned
 
 
 def looked(machine: str, **settings: Any) -> Outlook:
@@ -63,6 +65,26 @@ def test_what_is_tight_is_a_warning() -> None:
 def test_a_share_that_cannot_be_free_is_told_with_the_largest_that_is() -> None:
     made = looked("l4", target="qwen3-1.7b-bf16", method="none", gpu_memory_utilization=0.98)
     assert finding(made, "plan.utilization").fix == "--gpu-memory-utilization 0.97"
+
+
+@pytest.mark.parametrize("machine", ["l4", "a10g", "rtx-4090", "a100-40", "h100"])
+def test_the_largest_share_that_is_sure_to_be_free_is_not_told(machine: str) -> None:
+    most = estimated(machine, target="qwen3-1.7b", method="none").largest_utilization
+    made = looked(machine, target="qwen3-1.7b", method="none", gpu_memory_utilization=most)
+    assert not [one for one in made.group.findings if one.id == "plan.utilization"]
+
+
+def test_a_share_is_told_with_all_its_digits() -> None:
+    made = looked("l4", target="qwen3-1.7b", method="none", gpu_memory_utilization=0.979)
+    evidence = finding(made, "plan.utilization").evidence
+    assert evidence == "gpu_memory_utilization 0.979, and up to 0.97 is sure to be free"
+
+
+def test_heads_that_the_devices_do_not_divide_have_a_cause_of_their_own() -> None:
+    told = finding(looked("l4x8", target="qwen3-8b", tensor_parallel_size=3), "plan.devices")
+    assert told.cause == "vLLM gives every part of a model as many attention heads as the others"
+    told = finding(looked("l4", target="qwen3-8b", tensor_parallel_size=2), "plan.devices")
+    assert told.cause == "each part of the target needs a device of its own"
 
 
 def test_too_few_devices_are_an_error_with_no_plan() -> None:

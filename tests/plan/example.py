@@ -31,8 +31,8 @@ def estimated(machine: str | Hardware, **settings: Any) -> Estimate:
     return made
 
 
-def suggested(machine: str, **settings: Any) -> list[trial.Fix]:
-    hardware = named(machine)
+def suggested(machine: str | Hardware, **settings: Any) -> list[trial.Fix]:
+    hardware = named(machine) if isinstance(machine, str) else machine
     completed, pairing = resolve(asked(**settings), hardware)
     checkpoints = known.of_catalogue(pairing)
     assert checkpoints is not None

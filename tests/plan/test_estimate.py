@@ -9,7 +9,7 @@ from speccli.errors import MachineError, UsageError
 from speccli.hardware import Device, Hardware
 from speccli.hardware.shipped import named
 from speccli.plan.interval import GIB
-from tests.plan.example import cpu, estimated
+from tests.plan.example import cpu, estimated, planned
 
 LLAMA = "llama-3.1-8b-bf16"
 
@@ -102,6 +102,35 @@ def test_a_given_size_of_the_kv_cache_is_taken_as_it_is() -> None:
     assert estimated("l4", target="qwen3-1.7b-bf16", method="none", kv_cache_gib=21.0).verdict == "does_not_fit"
 
 
+EIGHT_BITS = {"target": "qwen3-8b-fp8", "method": "eagle3", "max_model_len": 16384}
+
+
+def test_a_kv_cache_too_large_for_the_gpu_is_refused_with_the_sum() -> None:
+    made = estimated("l4", **EIGHT_BITS, kv_cache_gib=15)
+    assert made.verdict == "does_not_fit"
+    assert made.problem == (
+        "weights 8.8 GiB, speculator 0.7 GiB, KV cache 15.0 GiB and engine 0.4 GiB need 24.9 GiB, and 21.8 GiB are free"
+    )
+    assert made.max_model_len_that_fits == 0
+
+
+def test_a_kv_cache_that_may_be_too_large_for_the_gpu_is_tight() -> None:
+    made = estimated("l4", **EIGHT_BITS, kv_cache_gib=10.3)
+    assert (made.verdict, made.max_model_len_that_fits) == ("tight", 0)
+    assert made.problem == "weights, KV cache and engine may need 22.1 GiB, and 21.5 GiB are free"
+
+
+def test_a_kv_cache_too_small_for_a_request_is_told_as_it_was_set() -> None:
+    made = estimated("l4", **EIGHT_BITS, kv_cache_gib=0.1)
+    assert made.problem == ("one request of 16,384 tokens takes 2.3 GiB of KV cache, and 0.1 GiB are set aside for it")
+
+
+def test_vllms_share_has_to_be_free_beside_a_given_kv_cache_too() -> None:
+    """`v1/worker/utils.py: request_memory` looks at the share in either case."""
+    made = estimated("l4", **EIGHT_BITS, kv_cache_gib=4, gpu_memory_utilization=1.0)
+    assert made.problem == "vLLM asks for 22.0 GiB of 22.0 GiB at the start, and 21.8 GiB are free"
+
+
 def test_eager_saves_the_graphs_and_eight_bits_half_of_the_kv_cache() -> None:
     plain = estimated("l4", target="qwen3-4b-bf16", method="eagle3")
     assert plain.bytes["graphs"].high > 0
@@ -131,6 +160,38 @@ def test_on_the_processor_the_free_memory_decides_and_a_numa_node_makes_it_tight
     halved = estimated(cpu(10, nodes=2), **settings)
     assert halved.verdict == "tight"
     assert "of one NUMA node" in halved.problem
+
+
+BOTH = {"target": "qwen3-1.7b-bf16", "method": "none", "max_model_len": 4096, "max_num_seqs": 1}
+
+
+def test_on_the_processor_each_worker_has_a_numa_node_of_its_own() -> None:
+    with pytest.raises(MachineError) as caught:
+        estimated(cpu(16), **BOTH, tensor_parallel_size=2)
+    assert caught.value.message == "tensor_parallel_size is 2, and cpu has 1 NUMA node"
+    assert caught.value.hint.startswith("--tensor-parallel-size 1, or threads_bind in the profile ")
+    with pytest.raises(MachineError):
+        estimated(cpu(16), **BOTH, tensor_parallel_size=2, threads_bind="auto")
+    with pytest.raises(UsageError):
+        estimated(cpu(64, nodes=3), **BOTH, tensor_parallel_size=3)
+
+
+def test_on_the_processor_the_workers_share_the_memory() -> None:
+    """Each takes half of the weights, and a KV cache and an engine of its own."""
+    made = estimated(cpu(16, nodes=2), **BOTH, tensor_parallel_size=2)
+    assert (made.verdict, made.num_devices, made.total_bytes) == ("fits", 2, 8 * GIB)
+    assert planned(cpu(16, nodes=2), **BOTH, tensor_parallel_size=2).kv_cache_bytes == 2 * GIB
+    little = estimated(cpu(6, nodes=2), **BOTH, tensor_parallel_size=2)
+    assert little.verdict == "does_not_fit"
+    assert little.problem.endswith(" need 3.6 GiB, and 3.0 GiB are free for each of 2 workers")
+
+
+def test_on_the_processor_workers_that_are_bound_by_hand_share_a_node() -> None:
+    bound = {**BOTH, "tensor_parallel_size": 2, "threads_bind": "0-3|4-7"}
+    assert estimated(cpu(16), **bound).verdict == "fits"
+    made = estimated(cpu(8), **bound)
+    assert made.verdict == "tight"
+    assert made.problem.endswith(" 4.0 GiB are free for each of 2 workers")
 
 
 def test_on_the_processor_nothing_is_taken_for_graphs() -> None:

@@ -55,6 +55,34 @@ def test_a_shorter_context_comes_first_and_is_told_with_its_effect() -> None:
     assert first.told == f"{first.options}: {first.effect}"
 
 
+def test_no_fix_leaves_a_context_beyond_the_models_own() -> None:
+    found = suggested("l4", target="vicuna-7b", method="medusa", max_model_len=1_000_000)
+    assert [fix.options for fix in found] == ["--max-model-len 2048"]
+    found = suggested("l4", target="qwen3-14b-bf16", method="none", max_model_len=1_000_000)
+    assert found != []
+    assert {fix.changes["max_model_len"] <= 40960 for fix in found} == {True}
+
+
+GIVEN: dict[str, Any] = {"target": "qwen3-8b-fp8", "method": "eagle3", "max_model_len": 16384}
+
+
+@pytest.mark.parametrize(("given", "size"), [(500.0, 9.7), (15.0, 9.7), (0.1, 2.4)])
+def test_a_kv_cache_of_a_wrong_size_gets_one_that_fits_or_none(given: float, size: float) -> None:
+    found = [fix for fix in suggested("l4", **GIVEN, kv_cache_gib=given) if "kv_cache_gib" in fix.changes]
+    assert [fix.changes for fix in found] == [{"kv_cache_gib": size}, {"kv_cache_gib": None}]
+    assert found[0].told.startswith(f"kv_cache_gib: {size} in the profile: fits, ")
+    assert found[1].told.startswith("no kv_cache_gib in the profile: fits, ")
+
+
+def test_a_share_that_is_smaller_by_less_than_a_percent_is_told() -> None:
+    h100 = named("h100").devices[0]
+    free = int(0.6001 * h100.total_bytes + 0.55 * GIB)
+    held = msgspec.structs.replace(h100, used_bytes=h100.total_bytes - free)
+    machine = Hardware(kind="cuda", name="h100", source="detected", devices=(held,))
+    found = suggested(machine, target="qwen3-8b-bf16", method="none", gpu_memory_utilization=0.6048)
+    assert found[0].changes == {"gpu_memory_utilization": 0.6}
+
+
 def test_with_five_medusa_heads_fewer_heads_another_method_and_another_precision_are_named() -> None:
     options = [fix.options for fix in suggested("l4", **MEDUSA)]
     assert any(option.startswith("-k ") for option in options)

@@ -59,8 +59,8 @@ PAGES = (
     ),
     Page(
         "plan.devices",
-        "too few devices",
-        "The target is to be split over more devices than there are.",
+        "devices that cannot share the target",
+        "The target is to be split over more devices than there are (on the processor: more NUMA nodes), or over a number that does not divide its attention heads.",
         "A smaller --tensor-parallel-size.",
     ),
     Page("plan.dtype", "the data type", "The GPU lacks the type that the checkpoint is stored in.", "--dtype float16"),
