@@ -1,11 +1,12 @@
 """`speccli doctor`: what is wrong with this machine, and what to do about it."""
 
+import os
 import shlex
 import shutil
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +115,44 @@ def put_right(made: Outlook, typed: Settings, file: Path | None) -> str:
     """Write the first fix, and what was typed with it, so that the next run is the same; return what to say."""
     estimate = made.plan.estimate if made.plan is not None else None
     if estimate is None or estimate.verdict == "fits":
-        return "nothing to fix\n"
+        wrong = next((finding for finding in made.group.findings if finding.severity == "error"), None)
+        return f"--fix mends memory alone; of {wrong.title}: {wrong.fix}\n" if wrong else "nothing to fix\n"
     found = next((fix for fix in made.fixes if "hardware" not in fix.changes), None)
     if found is None:
         return "no change of settings makes it fit this machine\n"
     given = {key: value for key, value in msgspec.structs.asdict(typed).items() if value is not None}
     changes = {key: value for key, value in given.items() if key != "hardware"} | found.changes
     users = profile.named_file(file) if file is not None else paths.config_dir() / "config.yaml"
+    stronger = "".join(f"  {place}\n" for place in _stronger(changes, users, file))
+    if stronger:
+        return f"nothing was written: stronger than {users} is\n{stronger}"
     difference = write(users, changes)
     return f"{difference or f'{users} says so already'}\n{found.told}\n"
+
+
+def _stronger(changes: Mapping[str, Any], users: Path, file: Path | None) -> Iterator[str]:
+    """Where the next run would take another value from than the one that is written, and what to do there."""
+    for key, value in changes.items():
+        rest = profile.load(NOTHING, file if value is not None else None)
+        source = rest.sources.get(key, str(users))
+        if source == str(users) or getattr(rest.settings, key) == value:
+            continue
+        if source == "environment":
+            yield f"{_variable(key)}: {'unset it' if value is None else f'set it to {_said(value)}'}"
+        elif value is None:
+            yield f"{source}: take {key} out"
+
+
+def _variable(key: str) -> str:
+    """Of the environment, that sets this key."""
+    own = f"{profile.PREFIX}{key}".upper()
+    names = (name for name in os.environ if name.upper() == own)
+    others = (name for name, other in profile.VLLM_VARIABLES.items() if other == key)
+    return next(names, None) or next(others, own)
+
+
+def _said(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _not_of_here(group: Group) -> Group:

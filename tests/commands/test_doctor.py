@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 import speccli
 from speccli import paths
 from speccli.colour import wants_colour
-from speccli.commands.doctor import doctor, pull_command, text_report
+from speccli.commands.doctor import doctor, examine, pull_command, put_right, text_report
 from speccli.diagnose import Finding, Group
 from speccli.diagnose.environment import environment
 from speccli.errors import ExitCode, UsageError
 from speccli.hardware.shipped import named
+from speccli.plan.trial import Fix
 from speccli.profile import Settings, load
 from tests import tiny
 from tests.diagnose.example_facts import ON_CPU, ON_GPU, changed, with_machine, with_packages
@@ -232,6 +234,60 @@ def test_fix_writes_the_first_change_and_what_was_typed_and_says_so(
         f"# mine\ntemperature: 0.5\ntarget: llama-3.1-8b-bf16\nmethod: eagle3\nmax_model_len: {length}\n"
     )
     assert doctor(Settings(hardware="l4"), facts=changed(ON_CPU, planned=named("l4"))) is ExitCode.DONE
+
+
+LONG = Settings(target="llama-3.1-8b-bf16", method="eagle3")
+
+
+def test_fix_writes_nothing_where_the_environment_is_stronger(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECCLI_MAX_MODEL_LEN", "131072")
+    assert doctor(LONG, fix=True, facts=changed(ON_CPU, planned=named("l4"))) is ExitCode.MACHINE
+    users = paths.config_dir() / "config.yaml"
+    said = re.fullmatch(
+        rf"nothing was written: stronger than {users} is\n  SPECCLI_MAX_MODEL_LEN: set it to (\d+)\n",
+        capsys.readouterr().err,
+    )
+    assert said is not None
+    assert not users.exists()
+    monkeypatch.setenv("SPECCLI_MAX_MODEL_LEN", said[1])
+    assert doctor(LONG, facts=changed(ON_CPU, planned=named("l4"))) is ExitCode.DONE
+
+
+def test_fix_tells_a_typed_option_that_the_environment_would_take_back(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECCLI_TARGET", "qwen3-0.6b")
+    typed = msgspec.structs.replace(LONG, max_model_len=131072)
+    doctor(typed, fix=True, facts=changed(ON_CPU, planned=named("l4")))
+    assert capsys.readouterr().err.endswith("\n  SPECCLI_TARGET: set it to llama-3.1-8b-bf16\n")
+
+
+def test_fix_takes_a_key_out_where_it_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    facts = changed(ON_CPU, planned=named("l4"))
+    fix = Fix(changes={"kv_cache_gib": None}, options="", lines="", verdict="fits", effect="fits", kv_tokens=1)
+    made = examine(load(msgspec.structs.replace(LONG, max_model_len=131072), None, {}), facts, "speccli pull").outlook
+    made = msgspec.structs.replace(made, fixes=(fix,))
+    mine, users = tmp_path / "mine.yaml", paths.config_dir() / "config.yaml"
+    mine.write_text("kv_cache_gib: 15\n")
+    users.parent.mkdir(parents=True)
+    users.write_text("kv_cache_gib: 500\n")
+    said = put_right(made, Settings(), mine)
+    assert said == f"nothing was written: stronger than {mine} is\n  {users}: take kv_cache_gib out\n"
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "15")
+    assert put_right(made, Settings(), None).endswith("\n  VLLM_CPU_KVCACHE_SPACE: unset it\n")
+    monkeypatch.delenv("VLLM_CPU_KVCACHE_SPACE")
+    assert put_right(made, Settings(), None).endswith("-kv_cache_gib: 500\n\nno kv_cache_gib in the profile: fits\n")
+    assert users.read_text() == ""
+
+
+def test_fix_points_to_what_it_does_not_mend(capsys: pytest.CaptureFixture[str]) -> None:
+    too_many = Settings(target="llama-3.1-8b-bf16", tensor_parallel_size=2)
+    doctor(too_many, fix=True, facts=changed(ON_CPU, planned=named("l4")))
+    told = "--fix mends memory alone; of devices: --tensor-parallel-size 1, or a machine with more devices\n"
+    assert capsys.readouterr().err == told
+    assert not paths.config_dir().exists()
 
 
 def test_fix_changes_nothing_where_nothing_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
