@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -510,3 +511,59 @@ def test_every_entry_has_a_name_and_tells_whose_it_is(mine: Path) -> None:
     entries = {entry.name: entry.is_users for entry in catalogue.entries()}
     assert entries["mine"] is True
     assert entries["smollm2-135m"] is False
+
+
+# --- The user's folder
+
+
+def test_what_an_editor_leaves_in_the_folder_is_no_pairing() -> None:
+    folder = paths.config_dir() / "pairings"
+    folder.mkdir(parents=True)
+    (folder / ".#mine.yaml").symlink_to("me@host.1")
+    (folder / "x.yaml").mkdir()
+    (folder / "mine.yaml").write_text(MINE)
+    assert [one.name for one in catalogue.entries() if one.is_users] == ["mine"]
+
+
+def test_a_pairing_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = paths.config_dir() / "pairings"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(MINE)
+    monkeypatch.setattr(document, "listed", lambda one: [folder / "gone.yaml"])
+    with pytest.raises(UsageError, match=f"cannot read {folder / 'gone.yaml'}: No such file"):
+        list(catalogue.entries())
+
+
+def test_a_name_that_is_not_in_utf_8_is_looked_for_and_not_found() -> None:
+    assert catalogue.find("./\udcff") is None
+
+
+def test_a_folder_below_one_that_is_not_in_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff") / "model"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder.parent)
+    with pytest.raises(UsageError, match=r"the path of \./model is not in UTF-8"):
+        source_of("./model")
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ("{max_position_embeddings: abc}", "`max_position_embeddings` must be a whole number >= 0"),
+        ("{max_position_embeddings: [1]}", "`max_position_embeddings` must be a whole number >= 0"),
+        ("{text_config: 5}", "`text_config` must be a mapping"),
+        ("{text_config: {num_hidden_layers: true}}", "`num_hidden_layers` must be a whole number >= 0"),
+        ("{hidden_size: -1}", "`hidden_size` must be a whole number >= 0"),
+    ],
+)
+def test_facts_of_another_kind_are_refused(facts: str, said: str) -> None:
+    for kept in ("facts: {hidden_size: 64, max_position_embeddings: 2048}", "facts: {hidden_size: 64}"):
+        text = MINE.replace(kept, f"facts: {facts}").replace("    unverified: [facts.hidden_size]\n", "")
+        with pytest.raises(UsageError, match=said):
+            checked(document.parse(text.encode(), "mine.yaml"))
+
+
+def test_facts_of_a_vision_tower_and_of_layers_are_left_alone() -> None:
+    facts = "{vision_config: {image_size: {height: 3}}, intermediate_size: [1, 2], sliding_window: null}"
+    text = MINE.replace("facts: {hidden_size: 64, max_position_embeddings: 2048}", f"facts: {facts}")
+    assert checked(document.parse(text.encode(), "mine.yaml")).facts["intermediate_size"] == [1, 2]

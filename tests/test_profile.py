@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from speccli import paths
 from speccli.errors import UsageError
-from speccli.profile import Layer, Profile, Sampling, Settings, document, load, method_named, read
+from speccli.profile import Layer, Profile, Sampling, Settings, document, load, method_named, named_file, read
 from speccli.profile.engine_arguments import BY_SPECCLI, installed_names, names_in, problem_with
 
 # --- Precedence
@@ -106,6 +108,7 @@ def test_vllms_own_variables_are_settings_and_ours_are_stronger() -> None:
             "`reasoning_parser` cannot be 'gptoss'",
             "did you mean `openai_gptoss`?",
         ),
+        ("SPECCLI_KV_CACHE_GIB", "inf", "`kv_cache_gib` must be a number <= 1048576", "correct the value"),
         ("SPECCLI_REASONING_PARSER", "qwen", "`reasoning_parser` cannot be 'qwen'", "did you mean `qwen3`?"),
     ],
 )
@@ -113,6 +116,22 @@ def test_a_wrong_variable_is_named(variable: str, value: str, message: str, hint
     with pytest.raises(UsageError) as caught:
         load(Settings(), None, {variable: value})
     assert (caught.value.message, caught.value.hint) == (f"environment variable {variable}: {message}", hint)
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    empty = {"SPECCLI_TARGET": "", "SPECCLI_SEED": "", "SPECCLI_KV_CACHE_GIB": "", "VLLM_CPU_KVCACHE_SPACE": "3"}
+    assert load(Settings(), None, empty).settings == Settings(kv_cache_gib=3)
+
+
+@pytest.mark.parametrize("key", ["target", "speculator", "hardware"])
+def test_an_empty_name_is_refused(key: str) -> None:
+    with pytest.raises(UsageError, match=f"the command line: `{key}` must be text that is not empty"):
+        load(msgspec.structs.replace(Settings(), **{key: ""}), None, {})
+
+
+def test_a_name_that_is_not_in_utf_8_is_refused() -> None:
+    with pytest.raises(UsageError, match="`target` is not in UTF-8: "):
+        load(Settings(target="./\udcff"), None, {})
 
 
 def test_an_option_out_of_its_limits_is_refused() -> None:
@@ -139,6 +158,26 @@ WRONG = [
     ("seed: 1\n\ttop_k: 2\n", "line 2: a tab, or another character that YAML has no use for", "indent with spaces"),
     ("seed: 1\nseed: 2\n", "line 2: the key `seed` stands twice", "keep one of the two"),
     ("engine: &a\n  x: *a\n", "line 2: an alias leads back to itself", "write the value out"),
+    (
+        "gpu_memory_utilization: 1e-9\n",
+        "line 1: `gpu_memory_utilization` must be a number, not text",
+        "YAML takes 1e-9 for text: write 1.0e-9",
+    ),
+    (
+        "temperature: 1.5E1\n",
+        "line 1: `temperature` must be a number, not text",
+        "YAML takes 1.5E1 for text: write 1.5e+1",
+    ),
+    ("kv_cache_gib: .inf\n", "line 1: `kv_cache_gib` must be a number <= 1048576", "correct the value"),
+    ("kv_cache_dtype: fp9\n", "line 1: `kv_cache_dtype` cannot be 'fp9'", "did you mean `fp8`?"),
+    ("target: ''\n", "line 1: `target` must be text that is not empty", "correct the value"),
+    ("engine:\n  block_size: abc\n", "line 2: `block_size` must be a whole number >= 1", "correct the value"),
+    ("engine: {block_size: -16}\n", "line 1: `block_size` must be a whole number >= 1", "correct the value"),
+    (
+        "engine: {max_num_batched_tokens: [1]}\n",
+        "line 1: `max_num_batched_tokens` must be a whole number >= 1",
+        "correct the value",
+    ),
     ("on: 1\n", "line 1: YAML does not take this key for text", "put the key in quotes"),
     ("? [a]\n: 1\n", "line 1: YAML does not take this key for text", "put the key in quotes"),
 ]
@@ -209,6 +248,47 @@ def test_an_unknown_name_gets_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         load(Settings(), Path("wrok"), {})
     assert (caught.value.message, caught.value.hint) == ("no profile is called 'wrok'", "did you mean `work`?")
+
+
+def test_a_name_too_long_for_a_file_is_unknown() -> None:
+    with pytest.raises(UsageError, match="no profile is called 'aaa"):
+        named_file(Path("a" * 300))
+
+
+def test_an_editors_lock_and_a_folder_are_no_profiles(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yaml", ".hidden.yaml", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / ".#a.yaml").symlink_to("me@host.1")
+    (tmp_path / "x.yaml").mkdir()
+    assert document.listed(tmp_path) == [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    assert document.listed(tmp_path / "nowhere") == document.listed(tmp_path / "a.yaml") == []
+
+
+def test_a_folder_that_may_not_be_searched_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(UsageError, match=f"cannot read {tmp_path}: Permission denied"):
+        document.listed(tmp_path)
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_settings_of_the_users_that_cannot_be_read_are_not_passed_over(is_folder: bool) -> None:
+    users = paths.config_dir() / "config.yaml"
+    users.parent.mkdir(parents=True)
+    if is_folder:
+        users.mkdir()
+    else:
+        users.symlink_to("nowhere")
+    with pytest.raises(UsageError, match=f"cannot read {users}: ") as caught:
+        load(Settings(), None, {})
+    assert caught.value.hint == "let it be read, or set XDG_CONFIG_HOME to another folder"
+
+
+def test_without_a_config_folder_nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
+    assert load(Settings(), None, {}).settings == Settings()
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,30 @@ def test_rights_and_links_of_the_file_stay(tmp_path: Path) -> None:
     write(link, {"seed": 2})
     assert link.is_symlink()
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("seed: 2\n", 0o600)
+
+
+def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path) -> None:
+    folder, text = tmp_path / "folder.yaml", tmp_path / "text.yaml"
+    folder.mkdir()
+    text.write_bytes("seed: 1\n".encode("utf-16"))
+    for file, said in ((folder, "cannot read .*: Is a directory"), (text, "is not in UTF-8")):
+        with pytest.raises(UsageError, match=said):
+            write(file, {"seed": 2})
+
+
+def test_a_file_that_cannot_be_written_is_a_usage_error_with_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("speccli.whole.write", refuse)
+    with pytest.raises(UsageError, match=r"cannot write .*: Permission denied") as caught:
+        write(tmp_path / "mine.yaml", {"seed": 2})
+    assert "`seed: 2`" in caught.value.hint
+
+
+def test_a_folder_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "speccli").touch()
+    with pytest.raises(UsageError, match="Not a directory"):
+        write(tmp_path / "speccli" / "config.yaml", {"seed": 2})

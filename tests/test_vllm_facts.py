@@ -7,6 +7,7 @@ from speccli.checkpoint import heads, inspection, speculators
 from speccli.checkpoint.repair import place
 from speccli.paircheck import supported
 from speccli.plan import GPU_MEMORY_UTILIZATION
+from speccli.profile.kv_cache_dtypes import KvCacheDtype
 from speccli.profile.reasoning_parsers import ReasoningParser
 from tests import vllm_source
 
@@ -226,6 +227,15 @@ def test_sampling_params_are_taken_over_without_a_deep_copy_where_asked() -> Non
     branches = [node for node in clone.body if isinstance(node, ast.If)]
     assert [ast.unparse(branch.test) for branch in branches] == ["self.skip_clone"]
     assert [ast.unparse(one) for one in branches[0].body] == ["return copy.copy(self)"]
+
+
+# --- Settings
+
+
+def test_the_types_of_a_kv_cache_are_those_of_vllm() -> None:
+    tree = vllm_source.tree(vllm_source.root() / "config" / "cache.py")
+    [literal] = _assigned(tree, "CacheDType")
+    assert set(get_args(KvCacheDtype)) == _strings(ast.parse(literal))
 
 
 # --- Reasoning

@@ -200,10 +200,11 @@ def _last() -> str:
 def _read_log(name: str, stdin: BinaryIO | None) -> Diagnosis:
     """What the log says. Raises `UsageError` where nothing can be told of it, which is not the same as nothing wrong."""
     with ExitStack() as stack:
-        stream = _peekable(_opened(name, stdin, stack))
+        opened = _opened(name, stdin, stack)
         try:
-            start = stream.peek()
-            found = explain(_as_text(stream, start))
+            stream = _unpacked(opened)
+            start = stream.peek(1)
+            found = explain(_in_utf8(stream, start))
         except (OSError, EOFError, zlib.error) as error:
             raise _unreadable(name, error) from error
     if not found.number_of_lines:
@@ -213,25 +214,25 @@ def _read_log(name: str, stdin: BinaryIO | None) -> Diagnosis:
     return found
 
 
-def _peekable(stream: BinaryIO) -> io.BufferedReader:
-    return cast(io.BufferedReader, stream if hasattr(stream, "peek") else io.BufferedReader(cast(io.RawIOBase, stream)))
+def _unpacked(stream: BinaryIO) -> io.BufferedReader:
+    """What it is shows in its first bytes, whatever its name is."""
+    peekable = stream if hasattr(stream, "peek") else io.BufferedReader(cast(io.RawIOBase, stream))
+    buffered = cast(io.BufferedReader, peekable)
+    if not buffered.peek(2).startswith(GZIP):
+        return buffered
+    import gzip
+
+    return cast(io.BufferedReader, gzip.open(buffered, "rb"))
 
 
-def _as_text(stream: io.BufferedReader, start: bytes) -> BinaryIO:
-    """Unpacked, and in UTF-8: what it is shows in its first bytes, whatever its name is."""
-    if start.startswith(GZIP):
-        import gzip
-
-        return cast(BinaryIO, gzip.open(stream, "rb"))
-    if start.startswith(UTF16_BOMS):
-        return cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", "utf-16", "replace"))
-    return cast(BinaryIO, stream)
+def _in_utf8(stream: io.BufferedReader, start: bytes) -> BinaryIO:
+    is_utf16 = start.startswith(UTF16_BOMS)
+    return cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", "utf-16", "replace") if is_utf16 else stream)
 
 
 def _is_binary(start: bytes) -> bool:
-    if start.startswith((GZIP, *UTF16_BOMS)):
-        return False
-    return len(start) - len(start.translate(None, BINARY)) > LARGEST_BINARY_SHARE * len(start)
+    controls = len(start) - len(start.translate(None, BINARY))
+    return not start.startswith(UTF16_BOMS) and controls > LARGEST_BINARY_SHARE * len(start)
 
 
 def _opened(name: str, stdin: BinaryIO | None, stack: ExitStack) -> BinaryIO:

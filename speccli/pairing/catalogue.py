@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from speccli import paths
+from speccli.errors import UsageError
 from speccli.hardware import Hardware
 from speccli.pairing.file import Choice, Facts, PairingFile, Speculator, Target, checked, machine_named
 from speccli.profile import document
@@ -44,21 +45,30 @@ class Found(msgspec.Struct, frozen=True):
 
 def files() -> dict[str, Path]:
     """Every pairing file by its name, the user's own before the shipped ones that they replace."""
-    shipped = {file.stem: file for file in sorted((paths.profiles_dir() / "pairings").glob("*.yaml"))}
-    users = {file.stem: file for file in sorted((paths.config_dir() / "pairings").glob("*.yaml"))}
+    shipped = {file.stem: file for file in document.listed(paths.profiles_dir() / "pairings")}
+    users = {document.shown(file.stem): file for file in document.listed(paths.config_dir() / "pairings")}
     return {**users, **{name: file for name, file in shipped.items() if name not in users}}
 
 
 def entries(mentioning: str = "") -> Iterator[Entry]:
     """Every pairing file, or those whose text holds these words: to decode all of them takes a fifth of a second."""
     for name, file in files().items():
-        if mentioning.encode() in file.read_bytes():
+        if mentioning.encode(errors="surrogateescape") in _text(file):
             yield entry(name, file)
+
+
+def _text(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {document.shown(file)}: {error.strerror}", "let it be read, or take it out of the folder"
+        ) from error
 
 
 def entry(name: str, file: Path) -> Entry:
     is_users = file.parent == paths.config_dir() / "pairings"
-    return Entry(name, str(file), is_users, _decoded(file, is_users, file.stat().st_mtime_ns))
+    return Entry(name, document.shown(file), is_users, _decoded(file, is_users, file.stat().st_mtime_ns))
 
 
 @functools.cache

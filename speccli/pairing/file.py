@@ -13,6 +13,7 @@ from msgspec import Meta
 from speccli.errors import UsageError
 from speccli.hardware import Hardware
 from speccli.hardware.shipped import named
+from speccli.pairing.facts import wrong_kinds
 from speccli.profile import Method, Settings, check_engine
 from speccli.profile.document import Document, Step
 from speccli.source import Source
@@ -172,7 +173,20 @@ def problems(file: PairingFile) -> Iterator[Problem]:
         for key in CHOSEN_ELSEWHERE:
             if getattr(settings, key) is not None:
                 yield (*path, key), f"`{key}` is not a setting of a pairing", "say it in `choices`"
+    for path, facts in _facts(file):
+        for place, expected in wrong_kinds(facts):
+            yield (
+                (*path, *place),
+                f"`{place[-1]}` must be {expected}",
+                "write it as the checkpoint's config.json has it",
+            )
     yield from _unverified(file)
+
+
+def _facts(file: PairingFile) -> Iterator[tuple[tuple[Step, ...], Facts]]:
+    yield ("facts",), file.facts
+    for index, speculator in enumerate(file.speculators):
+        yield ("speculators", index, "facts"), speculator.facts
 
 
 def _same_names(key: str, names: list[str]) -> Iterator[Problem]:

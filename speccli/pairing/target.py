@@ -15,6 +15,7 @@ from speccli.pairing.catalogue import Entry
 from speccli.pairing.decision import Decision
 from speccli.pairing.file import Choice, Speculator, Target
 from speccli.profile import Layer, Profile
+from speccli.profile.document import shown
 from speccli.source import FolderSource, HubSource, Source
 
 DEFAULT_TARGET = "smollm2-135m"
@@ -79,7 +80,10 @@ def source_of(reference: str) -> Source:
         return _revised(found.full_variant.source, found.revision)
     folder = Path(reference).expanduser()
     if paths.is_there(str(folder)):
-        return FolderSource(str(folder.resolve()))
+        whole = str(folder.resolve())
+        if shown(whole) != whole:
+            raise UsageError(f"the path of {reference} is not in UTF-8: {shown(whole)!r}", "rename the folder in UTF-8")
+        return FolderSource(whole)
     repo, _, revision = reference.partition("@")
     parts = repo.split("/")
     if len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~") and len(reference.split()) == 1:

@@ -18,8 +18,9 @@ from msgspec import Meta
 from speccli import paths
 from speccli.errors import UsageError
 from speccli.profile import document
-from speccli.profile.document import Document
-from speccli.profile.engine_arguments import installed_names, problem_with
+from speccli.profile.document import Document, shown
+from speccli.profile.engine_arguments import installed_names, problem_with, problem_with_value
+from speccli.profile.kv_cache_dtypes import KvCacheDtype
 from speccli.profile.methods import METHODS, Method, method_named
 from speccli.profile.reasoning_parsers import ReasoningParser
 
@@ -48,9 +49,13 @@ T = TypeVar("T")
 LARGEST = 2**63 - 1
 """What the engine's processes can tell each other."""
 
+LARGEST_GIB = 2**20
+"""A thousand times what the largest machine has."""
+
 Whole = Annotated[int, Meta(ge=-LARGEST - 1, le=LARGEST)]
 AtLeastOne = Annotated[int, Meta(ge=1, le=LARGEST)]
 Share = Annotated[float, Meta(gt=0, le=1)]
+Name = Annotated[str, Meta(min_length=1)]
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -88,11 +93,11 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Every key that a profile file, the environment or an option can set. None: not set here."""
 
-    target: str | None = None
+    target: Name | None = None
     method: Method | None = None
-    speculator: str | None = None
+    speculator: Name | None = None
     num_speculative_tokens: int | None = None
-    hardware: str | None = None
+    hardware: Name | None = None
 
     system: str | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
@@ -108,8 +113,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     enforce_eager: bool | None = None
     tensor_parallel_size: AtLeastOne | None = None
     gpu_memory_utilization: Share | None = None
-    kv_cache_dtype: str | None = None
-    kv_cache_gib: Annotated[float, Meta(gt=0)] | None = None
+    kv_cache_dtype: KvCacheDtype | None = None
+    kv_cache_gib: Annotated[float, Meta(gt=0, le=LARGEST_GIB)] | None = None
     """Memory for the KV cache. On the CPU it becomes VLLM_CPU_KVCACHE_SPACE."""
     threads_bind: str | None = None
     """On the CPU: VLLM_CPU_OMP_THREADS_BIND."""
@@ -189,24 +194,25 @@ def load(
     if file is not None:
         layers.append(_layer(named_file(file)))
     users = paths.config_dir() / "config.yaml"
-    if users.is_file():
-        layers.append(_layer(users))
+    if _is_meant(users):
+        layers.append(_layer(users, document.LET_IT_BE_READ))
     layers.append(Layer(command, "command"))
-    return _merge(layers, Profile(Settings(), {}))
+    return _in_utf8(_merge(layers, Profile(Settings(), {})))
 
 
 def named_file(file: Path) -> Path:
     """The file that --profile names: itself, or the name of one in the user's folder of profiles."""
     folder = paths.config_dir() / "profiles"
-    if file.exists() or file.suffix or file.name != str(file):
+    if paths.is_there(str(file)) or file.suffix or file.name != str(file):
         return file
     named = folder / f"{file}.yaml"
-    if named.is_file():
+    known = document.listed(folder)
+    if named in known:
         return named
-    names = sorted(one.stem for one in folder.glob("*.yaml"))
+    names = [one.stem for one in known]
     nearest = difflib.get_close_matches(str(file), names, n=1)
     guess = f"did you mean `{nearest[0]}`?" if nearest else f"name a file, or put {named.name} into {folder}"
-    raise UsageError(f"no profile is called {str(file)!r}", guess)
+    raise UsageError(f"no profile is called {shown(file)!r}", guess)
 
 
 def read(file: Path, kind: type[T]) -> T:
@@ -221,17 +227,37 @@ def decode(content: bytes, kind: type[T], name: str) -> T:
 
 def check_engine(file: Document, settings: Settings, path: tuple[str | int, ...] = ("engine",)) -> None:
     """Refuse keys of `engine` that are speccli's own, or that the installed vLLM does not know."""
-    for key in settings.engine or {}:
+    for key, value in (settings.engine or {}).items():
         problem = problem_with(key, installed_names())
+        if problem is None:
+            problem = problem_with_value(key, value)
         if problem is not None:
             raise file.refuse((*path, key), *problem)
 
 
-def _layer(file: Path) -> Layer:
-    content = document.read(file)
+def _is_meant(file: Path) -> bool:
+    """Whether something lies there, which then has to be a file that can be read."""
+    try:
+        file.lstat()
+    except OSError as error:
+        return not isinstance(error, (FileNotFoundError, NotADirectoryError))
+    return True
+
+
+def _in_utf8(profile: Profile) -> Profile:
+    """Refuses names that no JSON and no terminal can carry: those of files may be any bytes."""
+    for key in KEYS:
+        value = getattr(profile.settings, key)
+        if isinstance(value, str) and shown(value) != value:
+            raise UsageError(f"`{key}` is not in UTF-8: {shown(value)!r}", "write it, or rename the folder, in UTF-8")
+    return profile
+
+
+def _layer(file: Path, *remedy: str) -> Layer:
+    content = document.read(file, *remedy)
     settings = content.convert(Settings)
     check_engine(content, settings)
-    return Layer(settings, str(file))
+    return Layer(settings, shown(file))
 
 
 def _checked(typed: Settings) -> Settings:
@@ -245,8 +271,8 @@ def _checked(typed: Settings) -> Settings:
 def _environment(environ: Mapping[str, str]) -> Layer:
     variables = {
         name.removeprefix(PREFIX).lower(): name
-        for name in environ
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in NOT_SETTINGS
+        for name, value in environ.items()
+        if value and name.startswith(PREFIX) and name.removeprefix(PREFIX) not in NOT_SETTINGS
     }
     for name, key in VLLM_VARIABLES.items():
         if environ.get(name):

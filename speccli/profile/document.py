@@ -23,6 +23,8 @@ Step = str | int
 MAX_NODES = 100_000
 """What a file may unfold to: aliases of aliases grow without bound."""
 
+LET_IT_BE_READ = "let it be read, or set XDG_CONFIG_HOME to another folder"
+
 WORDS = {
     "int": "a whole number",
     "float": "a number",
@@ -69,7 +71,17 @@ class Document(msgspec.Struct, frozen=True):
         if problem.startswith("Invalid"):
             return self._refuse_choice(kind, path, quoted[0])
         key = f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this"
-        return self.refuse(path, f"{key} must be {_expected(problem)}", "correct the value")
+        expected = _expected(problem)
+        return self.refuse(path, f"{key} must be {expected}", _respelt(self._at(path), expected) or "correct the value")
+
+    def _at(self, path: Sequence[Step]) -> Any:
+        """The value there, None where there is none."""
+        value = self.plain
+        for step in path:
+            held = isinstance(value, dict) and step in value
+            held = held or (isinstance(value, list) and isinstance(step, int) and step < len(value))
+            value = value[step] if held else None
+        return value
 
     def _refuse_choice(self, kind: type, path: list[Step], value: str) -> UsageError:
         if path[-1] == "method":
@@ -82,14 +94,26 @@ class Document(msgspec.Struct, frozen=True):
 
 def shown(name: str | Path) -> str:
     """A name that any output can carry: a file's may be no UTF-8."""
-    return os.fsencode(name).decode(errors="replace")
+    return re.sub("[\ud800-\udfff]", "\ufffd", str(name))
 
 
-def read(file: Path) -> Document:
+def listed(folder: Path) -> list[Path]:
+    """The YAML files of a folder by their names; none where there is no folder. What begins with a dot is an editor's own."""
+    try:
+        with os.scandir(folder) as found:
+            names = [one.name for one in found if one.name.endswith(".yaml") and one.name[0] != "." and one.is_file()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise UsageError(f"cannot read {shown(folder)}: {error.strerror}", LET_IT_BE_READ) from error
+    return [folder / name for name in sorted(names)]
+
+
+def read(file: Path, remedy: str = "name a YAML file that can be read") -> Document:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {shown(file)}: {error.strerror}", "name a YAML file that can be read") from error
+        raise UsageError(f"cannot read {shown(file)}: {error.strerror}", remedy) from error
     return parse(content, shown(file))
 
 
@@ -180,7 +204,18 @@ def _expected(problem: str) -> str:
     expected, limit = found[0] if found else (problem, "")
     words = [WORDS.get(part, part) for part in expected.split(" | ") if part != "null"]
     got = [WORDS.get(part, part) for part in re.findall(r"got `(.*?)`", problem)]
+    if "of length >= 1" in problem:
+        return " or ".join(words) + " that is not empty"
     return " or ".join(words) + str(limit).removesuffix(".0") + (f", not {got[0]}" if got else "")
+
+
+def _respelt(value: Any, expected: str) -> str:
+    """YAML 1.1 takes 1e-9 for text: a number with an exponent has a point and a sign."""
+    found = re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", value) if isinstance(value, str) else None
+    if found is None or "number" not in expected:
+        return ""
+    whole, point, sign, exponent = found.groups()
+    return f"YAML takes {value} for text: write {whole}{point or '.0'}e{sign or '+'}{exponent}"
 
 
 def _nearest(given: str, known: Sequence[str]) -> str:

@@ -8,6 +8,10 @@ import functools
 import importlib.util
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
+
+COUNTS = ("block_size", "max_num_batched_tokens")
+"""Whole numbers that the plan reckons with."""
 
 BY_SPECCLI = {
     "model": "write `target`",
@@ -64,3 +68,11 @@ def problem_with(name: str, known: Collection[str] | None) -> tuple[str, str] | 
     nearest = difflib.get_close_matches(name.replace("-", "_"), known, n=1)
     hint = f"did you mean `{nearest[0]}`?" if nearest else "`vllm serve --help=all` lists them; write _ for -"
     return f"vLLM has no engine argument `{name}`", hint
+
+
+def problem_with_value(name: str, value: Any) -> tuple[str, str] | None:
+    """What is wrong with the value of an argument that speccli goes by itself."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if name not in COUNTS or value is None or is_count:
+        return None
+    return f"`{name}` must be a whole number >= 1", "correct the value"

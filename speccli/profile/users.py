@@ -19,11 +19,17 @@ Changes = dict[str, Any]
 
 def write(file: Path, changes: Changes) -> str:
     """Change the file at once or not at all, and return the difference. Raises `UsageError` where it cannot be edited."""
-    old = file.read_text(encoding="utf-8") if file.exists() else ""
-    new = edited(old, changes, str(file))
+    name = document.shown(file)
+    old = _text(file)
+    new = edited(old, changes, name)
     if new != old:
-        _replace(file, new)
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), str(file), str(file), lineterm="")
+        try:
+            _replace(file, new)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {name}: {error.strerror}", f"write {_told(changes)} into a profile of your own"
+            ) from error
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -35,9 +41,30 @@ def edited(text: str, changes: Changes, name: str) -> str:
         lines = _set_table(lines, key, value) if isinstance(value, dict) else _set(lines, key, value)
     result = "".join(f"{line}\n" for line in lines)
     if not _says(result, _wanted(before, changes), name):
-        told = ", ".join(f"`{key}: {value}`" for key, value in changes.items() if value is not None)
-        raise UsageError(f"{name} is written in a way that cannot be changed safely", f"write {told} into it yourself")
+        raise UsageError(
+            f"{name} is written in a way that cannot be changed safely", f"write {_told(changes)} into it yourself"
+        )
     return result
+
+
+def _text(file: Path) -> str:
+    """What the file says; nothing where there is none."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {document.shown(file)}: {error.strerror}", "put a file there that can be read"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{document.shown(file)} is not in UTF-8", "save it as UTF-8: `iconv -f UTF-16 -t UTF-8`"
+        ) from error
+
+
+def _told(changes: Changes) -> str:
+    return ", ".join(f"`{key}: {value}`" for key, value in changes.items() if value is not None)
 
 
 def _says(text: str, wanted: Changes, name: str) -> bool:

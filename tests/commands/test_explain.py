@@ -95,6 +95,7 @@ def test_a_log_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
         ("all is well\n".encode("utf-16-le"), "is no text"),
         (gzip.compress(b"all is well\n" * 50)[:30], "cannot read"),
         (gzip.compress(b""), "is empty"),
+        (gzip.compress(bytes(512)), "is no text"),
     ],
 )
 def test_a_log_that_cannot_be_read_is_not_called_healthy(content: bytes, said: str, tmp_path: Path) -> None:
@@ -103,7 +104,9 @@ def test_a_log_that_cannot_be_read_is_not_called_healthy(content: bytes, said: s
         after_the_fact(str(tmp_path / "log"), False, None, None, False)
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"Killed\n"), "Killed\n".encode("utf-16")])
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(b"Killed\n"), gzip.compress("Killed\n".encode("utf-16")), "Killed\n".encode("utf-16")]
+)
 def test_a_packed_log_and_one_in_utf_16_are_read(
     packed: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

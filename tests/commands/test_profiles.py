@@ -237,6 +237,9 @@ def test_check_says_what_a_profile_sets(tmp_path: Path, capsys: pytest.CaptureFi
     [
         ("temperature: hot\n", "line 1: `temperature` must be a number, not text"),
         ("engine: {blok_size: 16}\n", "line 1: vLLM has no engine argument `blok_size`"),
+        ("seed: 1\nnum_speculative_tokens: 0\n", "line 2: num_speculative_tokens is 0"),
+        ("num_speculative_tokens: 100000\n", "line 1: num_speculative_tokens is 100000"),
+        ("hardware: nonsense\n", "line 1: no hardware is called 'nonsense'"),
         ("about: x\ntargets: []\nspeculators: []\nchoices: []\n", "line 2: `targets` is empty"),
     ],
 )
@@ -261,6 +264,28 @@ def test_path_tells_the_places_and_what_is_there(capsys: pytest.CaptureFixture[s
     assert lines[1] == f"named by --profile  {config / 'profiles'}  (1 files)"
     assert lines[2] == f"own pairings        {config / 'pairings'}  (not there)"
     assert lines[3].startswith(f"shipped pairings    {paths.profiles_dir() / 'pairings'}  (")
+
+
+def test_path_tells_what_stands_in_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    config = paths.config_dir()
+    (config / "config.yaml").mkdir(parents=True)
+    (config / "profiles").touch()
+    (config / "pairings").symlink_to("nowhere")
+    path()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("  (")[2] for line in lines[:3]] == [
+        "a folder, not a file)",
+        "not a folder)",
+        "a link to nothing)",
+    ]
+
+
+def test_path_tells_of_folders_that_may_not_be_searched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
+    path()
+    assert capsys.readouterr().out.splitlines()[0].endswith("config.yaml  (Not a directory)")
 
 
 # --- As a user types it
@@ -298,6 +323,8 @@ def test_nothing_heavy_is_imported_and_stderr_is_quiet(arguments: list[str]) -> 
             ["show", "qwen3-8b", "--method", "mlp_speculator"],
             "error: method mlp_speculator cannot run: vLLM 0.32 lists it",
         ),
+        (["show", ""], "error: the command line: `target` must be text that is not empty\n"),
+        (["list", "--hardware", ""], "error: no hardware is called ''\n"),
         (["list", "--hardware", "h1000"], "error: no hardware is called 'h1000'\n"),
         (["check", "nowhere.yaml"], "error: cannot read nowhere.yaml: No such file or directory\n"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +13,11 @@ import msgspec
 from speccli import hardware as machines
 from speccli import paths
 from speccli.commands.profiles import catalogue_text
-from speccli.errors import ExitCode
+from speccli.errors import ExitCode, UsageError
 from speccli.pairing import catalogue, resolve
-from speccli.pairing.file import PairingFile, checked
+from speccli.pairing.file import MAX_SPECULATIVE_TOKENS, PairingFile, checked, machine_named
 from speccli.profile import Settings, check_engine, document, load
-from speccli.profile.document import Document
+from speccli.profile.document import Document, shown
 from speccli.profile.engine_arguments import installed_names
 
 SCHEMA_VERSION = 1
@@ -27,7 +28,7 @@ PAIRING_KEYS = {"about", "facts", "targets", "speculators", "choices"}
 
 def list_pairings(hardware: str | None, as_json: bool) -> ExitCode:
     """Prints every pairing, or those that have a choice for the named machine."""
-    machine = machines.resolve(hardware) if hardware else None
+    machine = None if hardware is None else machines.resolve(hardware)
     entries = sorted(catalogue.entries(), key=lambda one: catalogue_text.natural(one.name))
     if machine is not None:
         entries = [one for one in entries if catalogue.choice_for(one.file, machine)]
@@ -76,20 +77,29 @@ def path() -> ExitCode:
         ("shipped pairings", shipped / "pairings"),
         ("shipped hardware", shipped / "hardware"),
     ]
-    _write("".join(f"{title:<20}{place}{_state(place)}\n" for title, place in places))
+    _write("".join(f"{title:<20}{shown(place)}{_state(place)}\n" for title, place in places))
     return ExitCode.DONE
 
 
 def _state(place: Path) -> str:
-    if place.is_dir():
-        return f"  ({len(list(place.glob('*.yaml')))} files)"
-    return "" if place.is_file() else "  (not there)"
+    """What is there, in place of a file or of a folder of them."""
+    try:
+        is_folder = stat.S_ISDIR(place.stat().st_mode)
+        if place.suffix:
+            return "  (a folder, not a file)" if is_folder else ""
+        return f"  ({len(document.listed(place))} files)" if is_folder else "  (not a folder)"
+    except FileNotFoundError:
+        return "  (a link to nothing)" if place.is_symlink() else "  (not there)"
+    except OSError as error:
+        return f"  ({error.strerror})"
+    except UsageError as error:
+        return f"  ({error.message})"
 
 
 def _pairing_line(file: Path, pairing: PairingFile) -> str:
     machines_named = ", ".join(dict.fromkeys(name for choice in pairing.choices for name in choice.hardware))
     return (
-        f"{file}: a pairing, {len(pairing.targets)} targets and {len(pairing.speculators)} speculators, "
+        f"{shown(file)}: a pairing, {len(pairing.targets)} targets and {len(pairing.speculators)} speculators, "
         f"with choices for {machines_named}\n"
     )
 
@@ -97,8 +107,22 @@ def _pairing_line(file: Path, pairing: PairingFile) -> str:
 def _settings_line(file: Path, content: Document) -> str:
     settings = content.convert(Settings)
     check_engine(content, settings)
+    _check_choices(content, settings)
     keys = ", ".join(msgspec.to_builtins(settings)) or "nothing"
-    return f"{file}: a profile, which sets {keys}\n"
+    return f"{shown(file)}: a profile, which sets {keys}\n"
+
+
+def _check_choices(content: Document, settings: Settings) -> None:
+    """What a run would refuse, whatever its target is."""
+    k = settings.num_speculative_tokens
+    if k is not None and not 1 <= k <= MAX_SPECULATIVE_TOKENS:
+        hint = f"choose 1 to {MAX_SPECULATIVE_TOKENS}, or write `method: none` for plain decoding"
+        raise content.refuse(("num_speculative_tokens",), f"num_speculative_tokens is {k}", hint)
+    if settings.hardware is not None:
+        try:
+            machine_named(settings.hardware)
+        except UsageError as error:
+            raise content.refuse(("hardware",), error.message, error.hint) from error
 
 
 def _json(value: object) -> str:
