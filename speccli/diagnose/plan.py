@@ -17,7 +17,7 @@ from speccli.hardware import Hardware
 from speccli.pairing import Pairing
 from speccli.plan import GPU_MEMORY_UTILIZATION, Plan, fixes, forecast, known, trial
 from speccli.plan.context import own_context
-from speccli.plan.estimate import Estimate
+from speccli.plan.estimate import Estimate, total
 from speccli.plan.interval import GIB
 from speccli.plan.trial import Fix
 from speccli.profile import Profile
@@ -126,10 +126,12 @@ def _start(plan: Plan, estimate: Estimate) -> Finding | None:
     )
 
 
-def _outside(_: Plan, estimate: Estimate) -> Finding | None:
+def _outside(plan: Plan, estimate: Estimate) -> Finding | None:
     """Memory that vLLM does not plan for: it comes out of what activations leave, and out of the rest of the GPU."""
     beyond = sum(part.high for part in estimate.outside_budget.values())
-    rest = estimate.total_bytes - estimate.budget_bytes + estimate.bytes["activations"].low
+    is_given = plan.profile.settings.kv_cache_gib is not None
+    held = total(estimate.bytes).low if is_given else estimate.budget_bytes
+    rest = max(0, estimate.total_bytes - held + estimate.bytes["activations"].low)
     if beyond <= rest:
         return None
     parts = ", ".join(
@@ -143,7 +145,7 @@ def _outside(_: Plan, estimate: Estimate) -> Finding | None:
         title="beyond budget",
         evidence=f"{parts}, and {rest / GIB:.1f} GiB are left for that",
         cause="vLLM's profile run does not see it, so a full batch may run out of memory while serving",
-        fix=f"--max-num-seqs {max(1, int(estimate.max_num_seqs * rest / beyond))}, or a lower --gpu-memory-utilization",
+        fix=f"--max-num-seqs {max(1, int(estimate.max_num_seqs * rest / beyond))}, or {'a smaller kv_cache_gib' if is_given else 'a lower --gpu-memory-utilization'}",
     )
 
 

@@ -156,13 +156,13 @@ def _with_given_cache(
     if not refused and needed.low > free.high:
         parts = f"{_weights(taken)}, KV cache {_gib(kv_cache_bytes)} and engine"
         least = needed.low - _weight_bytes(taken) - kv_cache_bytes
-        refused = f"{parts} {_gib(least)} need {_gib(needed.low)}, and {_gib(free.high)} are free{each}"
+        asked, there = _apart(needed.low, free.high)
+        refused = f"{parts} {_gib(least)} need {asked}, and {there} are free{each}"
     judged = _judged(sizes, budget, taken, exactly(kv_cache_bytes), refused, is_given=True)
     if judged.verdict == "fits" and needed.high > free.low:
         node = " of one NUMA node" if sizes.on_cpu and budget.context.high else ""
-        problem = (
-            f"weights, KV cache and engine may need {_gib(needed.high)}, and {_gib(free.low)}{node} are free{each}"
-        )
+        asked, there = _apart(needed.high, free.low)
+        problem = f"weights, KV cache and engine may need {asked}, and {there}{node} are free{each}"
         return msgspec.structs.replace(judged, verdict="tight", problem=problem, max_model_len_that_fits=0)
     return judged
 
@@ -251,19 +251,20 @@ def _verdict(
             "does_not_fit",
             f"{_weights(taken)} and the engine need {_gib(total(taken).low)} or more of a budget of {_gib(budget.budget_bytes)}",
         )
-    asked = f"one request of {sizes.load.max_model_len:,} tokens takes {_gib(needed)}"
+    one = f"one request of {sizes.load.max_model_len:,} tokens takes"
+    most, asked = _apart(room.high, needed)
     if is_given:
-        return "does_not_fit", f"{asked} of KV cache, and {_gib(room.high)} are set aside for it"
+        return "does_not_fit", f"{one} {asked} of KV cache, and {most} are set aside for it"
     of = f"of a budget of {_gib(budget.budget_bytes)} for the KV cache"
     if room.high < needed:
-        return "does_not_fit", f"{_weights(taken)} and the engine leave at most {_gib(room.high)} {of}; {asked}"
-    least = _gib(room.low) if room.low > 0 else "nothing"
-    return "tight", f"{_weights(taken)} and the engine leave {least} to {_gib(room.high)} {of}; {asked}"
+        return "does_not_fit", f"{_weights(taken)} and the engine leave at most {most} {of}; {one} {asked}"
+    least, asked = _apart(room.low, needed) if room.low > 0 else ("nothing", _gib(needed))
+    return "tight", f"{_weights(taken)} and the engine leave {least} to {_gib(room.high)} {of}; {one} {asked}"
 
 
 def _not_free(budget: Budget) -> str:
-    free = max(0, budget.free_bytes - budget.context.low)
-    return f"vLLM asks for {_gib(budget.budget_bytes)} of {_gib(budget.total_bytes)} at the start, and {_gib(free)} are free"
+    share, free = _apart(budget.budget_bytes, max(0, budget.free_bytes - budget.context.low))
+    return f"vLLM asks for {share} of {_gib(budget.total_bytes)} at the start, and {free} are free"
 
 
 def _weight_bytes(taken: dict[str, Interval]) -> int:
@@ -275,5 +276,11 @@ def _weights(taken: dict[str, Interval]) -> str:
     return f"weights {_gib(taken['target_weights'].low)}" + (f", speculator {_gib(draft)}" if draft else "")
 
 
-def _gib(size: int) -> str:
-    return f"{size / GIB:.1f} GiB" if size >= GIB / 20 or size <= 0 else f"{size / 2**20:.0f} MiB"
+def _apart(one: int, other: int) -> tuple[str, str]:
+    """Both, with as many digits as tell them apart."""
+    told = [(_gib(one, digits), _gib(other, digits)) for digits in (1, 2, 3)]
+    return next(((first, second) for first, second in told if first != second), told[-1])
+
+
+def _gib(size: int, digits: int = 1) -> str:
+    return f"{size / GIB:.{digits}f} GiB" if size >= GIB / 20 or size <= 0 else f"{size / 2**20:.0f} MiB"

@@ -12,6 +12,7 @@ from speccli.hardware import Hardware
 from speccli.hardware.shipped import named
 from speccli.pairing import Pairing, resolve
 from speccli.plan import known
+from speccli.plan.context import own_context
 from speccli.plan.estimate import Estimate, Verdict, of_run
 from speccli.plan.sizes import sizes_of
 from speccli.profile import PAIRING_KEYS, Profile, Settings
@@ -88,7 +89,10 @@ def tried(case: Case, changes: dict[str, Any]) -> Fix | None:
 
 
 def _again(case: Case, changes: dict[str, Any]) -> Estimate | None:
-    """A new pairing where the change is one of the pairing, else the same checkpoints under other settings."""
+    """A new pairing where the change is one of the pairing, else the same checkpoints under other settings.
+
+    None too where the new target was not made for so long a context.
+    """
     if changes.keys().isdisjoint(PAIRING_KEYS):
         return _planned(changed(case.completed, changes), case.hardware, case.pairing, case.checkpoints)
     hardware = named(changes["hardware"]) if changes.get("hardware") else case.hardware
@@ -98,7 +102,10 @@ def _again(case: Case, changes: dict[str, Any]) -> Estimate | None:
         case.pairing.speculator_source,
     )
     checkpoints = case.checkpoints if same else known.checkpoints(pairing)
-    return None if checkpoints is None else _planned(completed, hardware, pairing, checkpoints)
+    if checkpoints is None:
+        return None
+    estimate, own = _planned(completed, hardware, pairing, checkpoints), own_context(checkpoints.target)
+    return None if own is not None and estimate.max_model_len > own else estimate
 
 
 def changed(profile: Profile, changes: dict[str, Any]) -> Profile:

@@ -131,6 +131,19 @@ def test_memory_that_vllm_does_not_plan_for_is_told() -> None:
     assert "medusa logits 1.5 GiB" in told.evidence
 
 
+def test_a_given_kv_cache_leaves_the_rest_of_the_gpu_and_not_that_of_a_share() -> None:
+    crowded: dict[str, Any] = {
+        "target": "llama-3.1-8b-fp8", "method": "medusa", "max_model_len": 2048, "max_num_seqs": 512,
+        "gpu_memory_utilization": 0.97,
+    }  # fmt: skip
+    assert finding(looked("l4", **crowded), "plan.outside-budget").fix.endswith("a lower --gpu-memory-utilization")
+    assert finding(looked("l4", **crowded, kv_cache_gib=6), "plan.outside-budget").fix.endswith(
+        "a smaller kv_cache_gib"
+    )
+    made = looked("l4", **crowded, kv_cache_gib=1)
+    assert not [one for one in made.group.findings if one.id == "plan.outside-budget"]
+
+
 def test_padding_of_the_kv_cache_is_told() -> None:
     made = looked("h100x2", target="qwen3.6-35b-a3b-bf16", method="dflash", tensor_parallel_size=2)
     assert finding(made, "plan.kv-padding").evidence == "14% of the KV cache is padding"

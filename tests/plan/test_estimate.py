@@ -125,6 +125,11 @@ def test_a_kv_cache_too_small_for_a_request_is_told_as_it_was_set() -> None:
     assert made.problem == ("one request of 16,384 tokens takes 2.3 GiB of KV cache, and 0.1 GiB are set aside for it")
 
 
+def test_sizes_that_are_almost_equal_have_the_digits_that_tell_them_apart() -> None:
+    made = estimated("l4", target="vicuna-7b", method="none", max_model_len=2048, kv_cache_gib=1)
+    assert made.problem == ("one request of 2,048 tokens takes 1.01 GiB of KV cache, and 1.00 GiB are set aside for it")
+
+
 def test_vllms_share_has_to_be_free_beside_a_given_kv_cache_too() -> None:
     """`v1/worker/utils.py: request_memory` looks at the share in either case."""
     made = estimated("l4", **EIGHT_BITS, kv_cache_gib=4, gpu_memory_utilization=1.0)

@@ -14,7 +14,7 @@ from speccli.pairing import resolve
 from speccli.plan import fit, fixes, known, trial
 from speccli.plan.interval import GIB
 from speccli.profile import Settings
-from tests.plan.example import asked, estimated, suggested
+from tests.plan.example import asked, cpu, estimated, suggested
 
 MEDUSA: dict[str, Any] = {"target": "llama-3.1-8b-bf16", "method": "medusa", "num_speculative_tokens": 5}
 
@@ -61,6 +61,12 @@ def test_no_fix_leaves_a_context_beyond_the_models_own() -> None:
     found = suggested("l4", target="qwen3-14b-bf16", method="none", max_model_len=1_000_000)
     assert found != []
     assert {fix.changes["max_model_len"] <= 40960 for fix in found} == {True}
+
+
+def test_no_fix_is_a_target_that_was_made_for_a_shorter_context() -> None:
+    asked: dict[str, Any] = {"target": "qwen3-14b-bf16", "method": "none"}
+    assert "--target smollm2-135m" in [fix.options for fix in suggested(cpu(8), **asked, max_model_len=8192)]
+    assert "--target smollm2-135m" not in [fix.options for fix in suggested(cpu(8), **asked, max_model_len=30000)]
 
 
 GIVEN: dict[str, Any] = {"target": "qwen3-8b-fp8", "method": "eagle3", "max_model_len": 16384}
