@@ -73,8 +73,6 @@ def place(output: Path | None, resume: bool, overwrite: bool) -> Path:
         return _newest() if resume else _fresh()
     if not resume and not overwrite and output.exists():
         raise UsageError(f"{output} exists already", "go on with it by --resume, or replace it by --overwrite")
-    if not output.resolve().parent.is_dir():
-        raise UsageError(f"cannot write {output}: its folder does not exist", "name a file in a folder that exists")
     return output
 
 

@@ -111,13 +111,8 @@ def _check(asked: Asked) -> None:
     for option, number in (("--repeats", asked.repeats), ("--limit", asked.limit)):
         if number is not None and number < 1:
             raise UsageError(f"{option} is {number}", "give 1 or more")
-    named = [file for file in (asked.output, asked.csv, asked.plot) if file is not None]
-    for file in named:
-        if not file.resolve().parent.is_dir():
-            raise UsageError(f"cannot write {file}: its folder does not exist", "name a file in a folder that exists")
-        if file.is_dir():
-            raise UsageError(f"cannot write {file}: it is a folder", "name a file in it")
-    jsonl.check_outputs(named, jsonl.find_inputs([str(asked.prompts)]) if asked.prompts else [])
+    inputs = jsonl.find_inputs([str(asked.prompts)]) if asked.prompts else ()
+    jsonl.check_outputs((asked.output, asked.csv, asked.plot), inputs)
 
 
 def _offered(plain: Plan, view: View) -> tuple[Way, ...]:

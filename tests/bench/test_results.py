@@ -40,8 +40,6 @@ def test_a_named_file_that_exists_is_neither_replaced_nor_continued_unasked(tmp_
         place(file, resume=False, overwrite=False)
     assert place(file, resume=True, overwrite=False) == file
     assert place(file, resume=False, overwrite=True) == file
-    with pytest.raises(UsageError, match="its folder does not exist"):
-        place(tmp_path / "no" / "bench.json", resume=False, overwrite=False)
 
 
 def test_going_on_and_beginning_anew_exclude_each_other(tmp_path: Path) -> None:

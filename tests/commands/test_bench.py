@@ -248,6 +248,7 @@ def test_a_file_that_cannot_be_written_is_told_before_an_engine_starts(
         ({"repeats": 0}, "--repeats is 0"),
         ({"limit": 0}, "--limit is 0"),
         ({"csv": Path("/nowhere/at/all.csv")}, "cannot write /nowhere/at/all.csv"),
+        ({"output": Path("/nowhere/at/all.json")}, "cannot write /nowhere/at/all.json: its folder does not exist"),
         ({"csv": Path("/")}, "cannot write /: it is a folder"),
         ({"output": Path("x.json"), "csv": Path("./x.json")}, "x.json is named for two outputs"),
         ({"csv": Path("x"), "plot": Path("x")}, "x is named for two outputs"),
