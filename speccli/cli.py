@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from speccli import __version__
+from speccli import __version__, streams
 from speccli.errors import EngineFailed, ExitCode, SpeccliError, UsageError
 from speccli.profile import METHODS, Settings, method_named
 
@@ -31,6 +31,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+OFF = ("", "0", "false", "no", "off")
+"""Values of SPECCLI_DEBUG."""
 
 NOTHING = Settings()
 ONE_AT_A_TIME = Settings(max_num_seqs=1)
@@ -133,11 +136,14 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def speccli(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback answers it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Speculative decoding on vLLM: chat, batch generation and diagnosis."""
+    if context.invoked_subcommand != "batch":  # whose records may go to a file
+        streams.require_stdout()
 
 
 @app.command()
@@ -373,9 +379,14 @@ def doctor(
     ] = None,
 ) -> None:
     """Say what is installed, whether it fits together, this machine and the pairing, and what to do where it does not."""
+    given = [name for name in _given(context) if name != "as_json"]
     if context.invoked_subcommand is not None:
+        _refuse(context, given, f"doctor {context.invoked_subcommand}")
+        context.obj = as_json
         return
-    if log or last or stats or metrics:
+    if last or any(name is not None for name in (log, stats, metrics)):
+        questions = [name for name in given if name in AFTER_THE_FACT]
+        _refuse(context, [name for name in given if name not in questions], _spelled(context, questions[0]))
         from speccli.commands.explain import after_the_fact
 
         raise typer.Exit(after_the_fact(log, last, stats, metrics, as_json))
@@ -386,6 +397,7 @@ def doctor(
 
 @examination.command("explain")
 def explain_finding(
+    context: typer.Context,
     identity: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="Such as env.device; without one, what there is.")
     ] = None,
@@ -394,7 +406,27 @@ def explain_finding(
     """Say what a finding means: a page for each id that doctor prints."""
     from speccli.commands.explain import explain_id
 
-    raise typer.Exit(explain_id(identity, as_json))
+    raise typer.Exit(explain_id(identity, as_json or bool(context.obj)))
+
+
+AFTER_THE_FACT = ("log", "last", "stats", "metrics")
+
+
+def _given(context: typer.Context) -> list[str]:
+    """The options that were typed, by the names of their parameters."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
+def _spelled(context: typer.Context, name: str) -> str:
+    return next(parameter.opts[0] for parameter in context.command.params if parameter.name == name)
+
+
+def _refuse(context: typer.Context, given: list[str], what: str) -> None:
+    """Options that would change nothing."""
+    if given:
+        told = " and ".join(_spelled(context, name) for name in given)
+        raise UsageError(f"{told} cannot be given with {what}", "leave one of them out")
 
 
 @app.command()
@@ -552,8 +584,17 @@ def _settings(options: dict[str, Any]) -> Settings:
         if method not in (None, "none"):
             raise UsageError(f"--no-spec and --method {method} contradict each other", "leave one of them out")
         method = "none"
+    if method == "none":
+        _require_nothing_to_speculate_with(options)
     given = {key: value for key, value in options.items() if key in Settings.__struct_fields__}
     return Settings(**{**given, "method": method, "enforce_eager": eager})
+
+
+def _require_nothing_to_speculate_with(options: dict[str, Any]) -> None:
+    plain = "--no-spec" if options["no_spec"] else "--method none"
+    for key, option in (("speculator", "--speculator"), ("num_speculative_tokens", "-k")):
+        if options.get(key) is not None:
+            raise UsageError(f"{plain} and {option} contradict each other", "leave one of them out")
 
 
 def _view(quiet: bool, verbose: bool) -> View:
@@ -601,9 +642,12 @@ def _explained(error: SpeccliError) -> SpeccliError:
 def _say(error: SpeccliError) -> None:
     from speccli.view.visible import visible  # an error quotes what was given, whatever that holds
 
-    print(visible(f"speccli: error: {error.message}"), file=sys.stderr)  # noqa: T201
-    if error.hint:
-        print(visible(f"hint: {error.hint}"), file=sys.stderr)  # noqa: T201
+    hint = f"hint: {error.hint}\n" if error.hint else ""
+    try:
+        sys.stderr.write(visible(f"speccli: error: {error.message}\n{hint}"))
+        sys.stderr.flush()
+    except OSError:  # nobody reads it; the exit code tells it too
+        streams.let_go(2)
 
 
 def main() -> None:
@@ -611,16 +655,27 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is ignored, and stays so
             signal.signal(number, lambda got, _: sys.exit(128 + got))  # so that an engine is closed first
+    streams.prepare()
     try:
-        app()
+        _run()
     except SpeccliError as failed:
         error = _explained(failed)
-        if os.environ.get("SPECCLI_DEBUG"):
+        if os.environ.get("SPECCLI_DEBUG", "").lower() not in OFF:
             traceback.print_exc()
         _say(error)
+        streams.finish()
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        streams.finish()
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:  # the reader of stdout has left, as `head` does; nobody is there to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        streams.let_go()
         sys.exit(ExitCode.FINDINGS)
+
+
+def _run() -> None:
+    try:
+        app()
+    except SystemExit:
+        streams.flush()
+        raise

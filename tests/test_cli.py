@@ -29,6 +29,15 @@ def test_version(run_speccli: Run) -> None:
         (["chat", "Hello", "--temperature", "hot"], "Invalid value for '--temperature'"),
         (["chat", "Hello", "--nonsense"], "No such option: --nonsense"),
         (["chat", "Hello", "--no-spec", "--method", "ngram"], "--no-spec and --method ngram contradict each other"),
+        (["doctor", "--no-spec", "-k", "3"], "--no-spec and -k contradict each other"),
+        (["pull", "--no-spec", "--speculator", "ngram"], "--no-spec and --speculator contradict each other"),
+        (["doctor", "--method", "none", "-k", "3"], "--method none and -k contradict each other"),
+        (["doctor", "--log", "x", "explain", "env.python"], "--log cannot be given with doctor explain"),
+        (["doctor", "--log", "x", "--fix", "--target", "y"], "--fix and --target cannot be given with --log"),
+        (["doctor", "--log", ""], "--log is given no name"),
+        (["doctor", "--stats", ""], "--stats is given no name"),
+        (["doctor", "--metrics", ""], "--metrics is given no name"),
+        (["chat", "Hello", "--target", ""], "`target` must be text that is not empty"),
         (["chat", "Hello", "-k", "0"], "num_speculative_tokens is 0"),
         (["chat", "Hello", "-k", "99"], "num_speculative_tokens is 99"),
         (["chat", "Hello", "--target", "smolm2-135m"], "did you mean `smollm2-135m`?"),
@@ -64,6 +73,15 @@ def test_debug_brings_the_traceback(run_speccli: Run) -> None:
     done = run_speccli("chat", "Hello", "-k", "0", SPECCLI_DEBUG="1")
     assert "Traceback" in done.stderr.decode()
     assert done.returncode == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("value", ["0", "false", "No", ""])
+def test_debug_can_be_off(value: str, run_speccli: Run) -> None:
+    assert b"Traceback" not in run_speccli("doctor", "-k", "0", SPECCLI_DEBUG=value).stderr
+
+
+def test_json_before_a_subcommand_of_doctor_counts(run_speccli: Run) -> None:
+    assert run_speccli("doctor", "--json", "explain", "env.python").stdout.startswith(b'{"id":"env.python",')
 
 
 def test_every_exit_code_has_a_meaning() -> None:
