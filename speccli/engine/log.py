@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from speccli import paths
 
@@ -39,17 +40,15 @@ def child_output_to(log: Path) -> Iterator[None]:
 
     Python's own sys.stdout and sys.stderr keep leading where they led, so that narration goes on.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    saved_out, saved_err = os.dup(1), os.dup(2)
     out, err = sys.stdout, sys.stderr
+    for stream in (out, err):
+        if stream is not None:  # it may be closed
+            stream.flush()
+    saved_out, saved_err = os.dup(1), os.dup(2)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    with (
-        os.fdopen(saved_out, "w", buffering=1, encoding=out.encoding, errors=out.errors) as real_out,
-        os.fdopen(saved_err, "w", buffering=1, encoding=err.encoding, errors=err.errors) as real_err,
-    ):
+    with _like(out, saved_out) as real_out, _like(err, saved_err) as real_err:
         if _leads_to(out, 1):
             sys.stdout = real_out
         if _leads_to(err, 2):
@@ -105,6 +104,11 @@ def own_logging_to(log: Path) -> None:
             old.close()
         logger.addHandler(handler)
         logger.propagate = False
+
+
+def _like(stream: TextIO | None, descriptor: int) -> TextIO:
+    encoding, errors = (stream.encoding, stream.errors) if stream is not None else (None, None)
+    return os.fdopen(descriptor, "w", buffering=1, encoding=encoding, errors=errors)
 
 
 def _leads_to(stream: object, descriptor: int) -> bool:

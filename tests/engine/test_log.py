@@ -31,6 +31,25 @@ print("after")
     assert log.read_text() == "child out\nchild err\n"
 
 
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_stream_that_is_closed_stays_so(closed: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    code = f"""
+import os
+from pathlib import Path
+from speccli import streams
+from speccli.engine.log import child_output_to
+streams.prepare()
+with child_output_to(Path({str(log)!r})):
+    os.system("echo child")
+"""
+    file = tmp_path / "run.py"
+    file.write_text(code)
+    done = subprocess.run(f"{sys.executable} {file} {closed}", shell=True, check=False, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert log.read_text() == "child\n"
+
+
 def test_descriptors_are_restored_after_an_exception(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     streams = sys.stdout, sys.stderr
