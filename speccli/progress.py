@@ -160,10 +160,11 @@ def _percentiles(latencies: Latencies) -> Percentiles:
 class Progress:
     """Shows a tally while it grows."""
 
-    def __init__(self, view: View, total: Total, tally: Tally) -> None:
+    def __init__(self, view: View, total: Total, tally: Tally, is_speculative: bool = True) -> None:
         self._view = view
         self._total = total
         self._tally = tally
+        self._is_speculative = is_speculative
         self._next_s = 0.0
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
@@ -219,7 +220,7 @@ class Progress:
             self._bar.stop()
         tally = self._tally
         self._view.narrate(str(tally))
-        for line in acceptance_lines(tally.acceptance) if tally.num_completion_tokens else []:
+        for line in acceptance_lines(tally.acceptance) if tally.num_completion_tokens and self._is_speculative else []:
             self._view.narrate(line)
         total_s = _percentiles(tally.total_s)
         if total_s.p50 is not None:

@@ -110,7 +110,8 @@ class _Run:
         started, total = time.monotonic(), _Total(inputs)
         with self._view.starting():
             engine = self._open_engine(self._plan)
-        with engine as running, Progress(self._view, total, self._tally) as progress:
+        is_speculative = self._plan.pairing.is_speculative
+        with engine as running, Progress(self._view, total, self._tally, is_speculative) as progress:
             self._tally.begin(time.monotonic() - started)
             self._has_started = True
             try:

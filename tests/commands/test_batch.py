@@ -74,6 +74,17 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out.jsonl"
 
 
+@pytest.mark.parametrize(("method", "is_said"), [("ngram", True), ("none", False)])
+def test_that_nothing_was_drafted_is_said_where_something_should_have_been(
+    method: str, is_said: bool, plan: Plan, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairing = msgspec.structs.replace(plan.pairing, method=method)
+    source = write(tmp_path, '{"prompt": "one"}')
+    engine = ScriptedEngine(lambda _: [Wrote("said")])
+    assert run(msgspec.structs.replace(plan, pairing=pairing), source, out, engine) == ExitCode.DONE
+    assert ("nothing was drafted" in capsys.readouterr().err) == is_said
+
+
 class TestRecords:
     def test_each_line_gets_one_record(self, plan: Plan, tmp_path: Path, out: Path) -> None:
         source = write(tmp_path, '{"id": "a", "prompt": "one", "metadata": {"row": 4}}', '{"prompt": "two"}')
