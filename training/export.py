@@ -96,7 +96,7 @@ def card(content: dict[str, Any], method: str, curve: list[dict[str, Any]], bega
             *flags,
         )
     )
-    figures = [line for line in curve if (line["method"], line["updates"]) == (method, progress["updates"])]
+    figures = _figures(content, method, curve)
     count = sum(tensor.numel() for tensor in content["average"].values())
     rows = [_figure(line) for line in {line["split"]: line for line in figures}.values()]
     return CARD.format(
@@ -118,6 +118,11 @@ def _shape(weights: Weights) -> str:
     if method_of(weights) == "eagle3":
         return f"--intermediate {len(weights['midlayer.mlp.gate_proj.weight'])}"
     return "--heads {} --layers {}".format(*medusa_model.counts(weights))
+
+
+def _figures(content: dict[str, Any], method: str, curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was measured of this very head."""
+    return [line for line in curve if (line["method"], line["updates"]) == (method, content["progress"]["updates"])]
 
 
 def _figure(line: dict[str, Any]) -> str:
@@ -162,7 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     content = trainer.saved(options.checkpoint)
     method, curve = method_of(content["average"]), _curve(options.curve)
-    if not any((line["method"], line["updates"]) == (method, content["progress"]["updates"]) for line in curve):
+    if not _figures(content, method, curve):
         raise SystemExit(f"{options.curve} has no figures of this head: `python -m training.evaluate` measures them")
     text = card(content, method, curve, options.began)
     written(options.to, load(options.target or default_folder()), content)

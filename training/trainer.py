@@ -136,9 +136,11 @@ def run(trainer: Trainer, loss: Loss, data: Path, path: Path, last: int) -> None
 
 def _rest_of_pass(trainer: Trainer, data: Path) -> list[list[shards.Entry]]:
     progress = trainer.progress
-    if not progress.files:
-        progress.files = list(dict.fromkeys(entry.file.name for entry in shards.required(data, "train")))
-    entries = [entry for name in progress.files for entry in shards.entries(data / name)]
+    if progress.files:
+        entries = [entry for name in progress.files for entry in shards.entries(data / name)]
+    else:
+        entries = shards.required(data, "train")
+        progress.files = list(dict.fromkeys(entry.file.name for entry in entries))
     seed = trainer.recipe.seed * 1000 + progress.pass_number
     return batches.order(entries, seed, trainer.recipe.batch_tokens)[progress.batch :]
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from speccli.errors import UsageError
-from speccli.profile import LARGEST, AtLeastOne, Profile, Sampling, Whole
+from speccli.profile import AtLeastOne, Profile, Sampling, TopK, Whole
 
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 
@@ -23,7 +23,7 @@ class Limits(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=-1, le=LARGEST)] | None = None
+    top_k: TopK | None = None
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     max_tokens: AtLeastOne | None = None
     seed: Whole | None = None
@@ -66,6 +66,7 @@ HELP = {
 }
 
 REFUSED_WITH_SPECULATION = ("min_p", "logit_bias")
+UNSUPPORTED = "vLLM 0.32 does not support it with speculative decoding"
 
 SAMPLING = Limits.__struct_fields__
 DISPLAY = Display.__struct_fields__
@@ -153,7 +154,7 @@ def shown(value: object) -> str:
 
 def refused_with_speculation(name: str) -> UsageError:
     return UsageError(
-        f"{name} cannot be set: vLLM 0.32 does not support it with speculative decoding",
+        f"{name} cannot be set: {UNSUPPORTED}",
         "/method none goes on without speculation; top_p and top_k work with it",
     )
 

@@ -127,8 +127,9 @@ def _kv_space(case: Case) -> Iterator[dict[str, Any]]:
     estimate = case.estimate
     now, needed = estimate.kv_cache.high, estimate.one_request_bytes
     if case.hardware.kind == "cpu":
-        if -(-needed // GIB) != now // GIB:
-            yield {"kv_cache_gib": -(-needed // GIB)}
+        whole = -(-needed // GIB)
+        if whole != now // GIB:
+            yield {"kv_cache_gib": whole}
     elif case.completed.settings.kv_cache_gib is not None:
         room = _room_for_cache(case)
         size = math.ceil(10 * needed / GIB) if now < needed else math.floor(10 * room / GIB)

@@ -27,7 +27,6 @@ from speccli.profile.reasoning_parsers import ReasoningParser
 __all__ = [
     "DEFAULTS",
     "KEYS",
-    "LARGEST",
     "METHODS",
     "AtLeastOne",
     "Layer",
@@ -35,6 +34,7 @@ __all__ = [
     "Profile",
     "Sampling",
     "Settings",
+    "TopK",
     "Whole",
     "check_engine",
     "decode",
@@ -54,6 +54,8 @@ LARGEST_GIB = 2**20
 
 Whole = Annotated[int, Meta(ge=-LARGEST - 1, le=LARGEST)]
 AtLeastOne = Annotated[int, Meta(ge=1, le=LARGEST)]
+TopK = Annotated[int, Meta(ge=-1, le=LARGEST)]
+"""0 and -1: all tokens."""
 Share = Annotated[float, Meta(gt=0, le=1)]
 Name = Annotated[str, Meta(min_length=1)]
 
@@ -102,8 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     system: str | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
     top_p: Share | None = None
-    top_k: Annotated[int, Meta(ge=-1, le=LARGEST)] | None = None
-    """0 and -1: all tokens."""
+    top_k: TopK | None = None
     max_tokens: AtLeastOne | None = None
     seed: Whole | None = None
 

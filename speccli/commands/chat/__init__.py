@@ -12,7 +12,7 @@ import msgspec
 from speccli.chat import files
 from speccli.chat.context import Fit
 from speccli.chat.conversation import Conversation
-from speccli.chat.settings import ChatSettings, Display
+from speccli.chat.settings import UNSUPPORTED, ChatSettings, Display
 from speccli.commands.chat.asking import Asked, Question, ask
 from speccli.engine import Engine
 from speccli.errors import ExitCode, SpeccliError, UsageError
@@ -92,7 +92,7 @@ def accepted(settings: ChatSettings, plan: Plan, view: View) -> ChatSettings:
     """The settings without what this plan's engine would refuse, which is told."""
     kept, refused = settings.without_refused() if plan.pairing.is_speculative else (settings, [])
     for name in refused:
-        view.narrate(f"{name} is taken back: vLLM 0.32 does not support it with speculative decoding")
+        view.narrate(f"{name} is taken back: {UNSUPPORTED}")
     return kept
 
 
